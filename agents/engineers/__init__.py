@@ -1,0 +1,88 @@
+"""Who plans, writes and judges: the protocol every engineer follows, and the registry a run picks from by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agents.state import BlobStore, Candidate, Decision, State, Todo, Usage
+from gpu_runner.contracts import Analysis, CandidateFiles, ProfileReport
+
+
+class UnusableAnswer(Exception):
+    """An answer that cannot be used. The message is a sentence for the run page."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an engineer sees. `say` streams short text to the live page; `cancelled` is asked between expensive parts."""
+
+    state: State
+    source: str
+    analysis: Analysis
+    blobs: BlobStore
+    reference_profile: ProfileReport | None = None
+    say: Callable[[str], None] = lambda text: None
+    cancelled: Callable[[], bool] = lambda: False
+
+    def files(self, candidate: Candidate) -> dict[str, str]:
+        """The sources of a candidate, path to text."""
+        return {path: self.blobs.get(ref).decode() for path, ref in candidate.files.items()}
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """The to-do list, best first. Ids are given by the reducer's shell when empty."""
+
+    todos: tuple[Todo, ...]
+    note: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True)
+class CodeAnswer:
+    files: CandidateFiles
+    title: str
+    note: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True)
+class DecideAnswer:
+    decision: Decision
+    usage: Usage = field(default_factory=Usage)
+
+
+class Engineer(Protocol):
+    """Planner, Coder and Verifier in one; a run may take each from another engineer."""
+
+    name: str
+
+    def plan(self, context: Context) -> PlanAnswer: ...
+
+    def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
+        """Write a program that does `todo` on top of `parent` (None: the reference). `failed`: the attempt to repair."""
+
+    def decide(self, context: Context, candidate: Candidate) -> DecideAnswer: ...
+
+
+_REGISTRY: dict[str, Callable[[], Engineer]] = {}
+
+
+def register(name: str, factory: Callable[[], Engineer]) -> None:
+    """Make an engineer known by name. Registering a name twice is an error."""
+    if name in _REGISTRY:
+        raise ValueError(f"an engineer named {name!r} is already registered")
+    _REGISTRY[name] = factory
+
+
+def engineer(name: str) -> Engineer:
+    """The engineer of that name. Raises ValueError with the known names."""
+    import agents.engineers.offline  # noqa: F401  registers itself; imported late because it imports this module
+
+    try:
+        return _REGISTRY[name]()
+    except KeyError:
+        known = ", ".join(sorted(_REGISTRY)) or "none"
+        raise ValueError(f"there is no engineer named {name!r}; known: {known}") from None

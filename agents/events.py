@@ -1,0 +1,174 @@
+"""What happened in a run, as numbered facts, and the view that is their fold.
+
+An event carries whole small states ("this candidate is now …"), so that folding is replacing by id and the last word wins.
+Payloads stay under 8 kB; anything bigger is a blob that the payload names. `events_of` turns one applied outcome into events;
+`fold` turns events into the `View` that the run page, the headless `events.jsonl` and `import_run` share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agents.state import Plan, Status, Todo, Usage
+from gpu_runner.contracts import BlobRef, CheckRow, Contract, Label, Refusal, TimingReport
+
+EventKind = Literal[
+    "run.created",  # RunHeader
+    "run.status",  # StatusLine
+    "analysis.done",  # AnalysisView
+    "plan.made",  # Plan (all todos)
+    "todo.changed",  # Todo
+    "candidate.changed",  # CandidateView
+    "check.row",  # {"candidate": id, "row": CheckRow}
+    "timing.round",  # {"candidate": id | None, "arm": str, "round": int, "rounds": int, "median_ms": float | None}
+    "profile.done",  # ProfileView
+    "reference.timed",  # TimingReport of the baseline arms alone
+    "decision.made",  # Decision
+    "best.changed",  # {"candidate": id | None}
+    "control.changed",  # ControlView
+    "usage.changed",  # UsageView
+    "log.lines",  # {"stream": str, "text": str}; coalesced, at most 10 a second per stream
+    "run.finished",  # ResultView
+]
+
+
+class Event(Contract):
+    """`seq` is gap-free per run from 1; `at` is seconds since the epoch. `who`: engineer, runner, system or a person's name."""
+
+    seq: int
+    kind: EventKind
+    at: float
+    who: str = "system"
+    payload: dict[str, Any]
+
+
+class RunHeader(Contract):
+    run: str
+    name: str
+    target: str
+    protocol: str
+    mode: str
+    precision: str
+    engineers: dict[str, str]  # role: name
+    budget: dict[str, Any]
+    source: BlobRef
+    synthetic: bool = False  # made by seed_demo
+
+
+class StatusLine(Contract):
+    """`doing` is a sentence: "Timing c3"; `waiting` says why nothing moves (queue position, paused by …)."""
+
+    status: Status
+    doing: str = ""
+    waiting: str = ""
+    step: int = 0
+    candidate: str | None = None
+    stop_cause: str | None = None
+    error: str = ""
+
+
+class AnalysisView(Contract):
+    """What the page shows of the analysis; the graph stays in the blob."""
+
+    blob: BlobRef
+    refusal: Refusal | None = None
+    entry: str = ""
+    inputs: tuple[str, ...] = ()  # "float32 [64, 1024]"
+    outputs: tuple[str, ...] = ()
+    parameters: int = 0
+    ops: tuple[dict[str, Any], ...] = ()  # the dozen largest: op, count, time_ns, share
+    flops: int = 0
+    bytes: int = 0
+    eager_ms: float | None = None
+    deterministic: bool = True
+    nulls: tuple[str, ...] = ()
+    labels: tuple[Label, ...] = ()
+    warnings: tuple[str, ...] = ()
+    device: dict[str, Any] = {}
+
+
+class CandidateView(Contract):
+    """One row of the tree and all its panels need, by reference where big."""
+
+    id: str
+    parent: str | None
+    todo: str | None
+    title: str
+    author: str = "engineer"
+    skill: str = "from_scratch"
+    files: dict[str, BlobRef]
+    status: str
+    verdict: str | None = None  # "verified", "hack:output_cache", …
+    sentence: str = ""
+    labels: tuple[Label, ...] = ()
+    build: dict[str, Any] | None = None  # ok, seconds, cached, size, diagnostics, log: BlobRef
+    check: dict[str, Any] | None = None  # passed, failed, not_run, error_ratio, signal_error, coverage
+    rows: tuple[CheckRow, ...] = ()
+    timing: TimingReport | None = None
+    confirmed: TimingReport | None = None
+    profile: BlobRef | None = None
+    finding: str = ""
+    note: str = ""
+
+
+class ProfileView(Contract):
+    role: Literal["reference", "candidate"]
+    candidate: str | None
+    blob: BlobRef
+    status: str
+    reason: str = ""
+    finding: str = ""
+    coverage: float | None = None
+
+
+class ControlView(Contract):
+    id: str
+    kind: str
+    state: Literal["requested", "applied", "refused"]
+    by: str = ""
+    text: str = ""
+
+
+class UsageView(Contract):
+    usage: Usage
+    budget: dict[str, Any]
+
+
+class ResultView(Contract):
+    """How the run ended. `verdict`: verified | no-gain | refused | failed | cancelled; `sentence` says it to a person."""
+
+    verdict: str
+    stop_cause: str | None
+    sentence: str
+    best: str | None = None
+    speedup_vs_eager: float | None = None
+    speedup_vs_compile: float | None = None
+    result: dict[str, Any] | None = None  # the headless line
+
+
+class View(Contract):
+    """The fold. `rows` grow while a check runs and are replaced by the candidate's own when it is done."""
+
+    seq: int = 0
+    started_at: float | None = None
+    changed_at: float | None = None
+    header: RunHeader | None = None
+    status: StatusLine = StatusLine(status=Status.QUEUED)
+    status_since: float | None = None
+    analysis: AnalysisView | None = None
+    plan: Plan | None = None
+    plan_count: int = 0
+    candidates: dict[str, CandidateView] = {}  # in order of birth
+    live_rows: dict[str, tuple[CheckRow, ...]] = {}
+    live_timing: dict[str, dict[str, Any]] = {}  # candidate or "reference": the last timing.round
+    profiles: dict[str, ProfileView] = {}  # candidate id or "reference"
+    reference_timing: TimingReport | None = None
+    decisions: tuple[dict[str, Any], ...] = ()
+    best: str | None = None
+    controls: dict[str, ControlView] = {}
+    usage: UsageView | None = None
+    log: dict[str, str] = {}  # stream: the last 16 kB
+    result: ResultView | None = None
+
+    def todo(self, todo_id: str) -> Todo | None:
+        return next((t for t in self.plan.todos if t.id == todo_id), None) if self.plan else None

@@ -1,0 +1,47 @@
+"""Named, versioned settings of a verification. A number without its protocol is no number."""
+
+from __future__ import annotations
+
+from gpu_runner.contracts.base import Contract
+
+
+class Protocol(Contract):
+    """All settings that a verdict or a time depends on. Times in seconds, tolerances relative unless said."""
+
+    name: str
+    version: int = 1
+    draws: int = 5  # declared draws, OS-random seeds
+    structured_draws: bool = True
+    weight_draws: int = 1
+    rtol: dict[str, float] = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1.6e-2, "complex64": 1e-4}
+    signal_error: dict[str, float] = {"float64": 0.01, "float32": 0.01, "float16": 0.05, "bfloat16": 0.05}
+    ratio_full: float = 2.0  # RMSE against fp64, in units of eager's own
+    ratio_reordered: float = 10.0
+    null_candidates: bool = True
+    arms: tuple[str, ...] = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+    rounds: int = 10
+    samples_per_round: int = 10
+    warmup_s: float = 0.2
+    arm_budget_s: float = 6.0  # measured time per arm at most; rounds shrink their samples to fit
+    bootstrap_draws: int = 2000
+    confidence: float = 0.95
+    faster_ratio: float = 1.05
+    second_process: bool = True
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}/{self.version}"
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        Protocol(name="strict"),
+        # Inside the loop, between candidates: eager and candidate only, fewer rounds, one process.
+        Protocol(name="quick", structured_draws=False, arms=("eager",), rounds=6, samples_per_round=8, arm_budget_s=1.5,
+                 second_process=False),
+        # KernelBench's published semantics, for comparison only; integrity checks stay.
+        Protocol(name="kernelbench", structured_draws=False, arms=("eager", "default"), rounds=10, samples_per_round=10,
+                 second_process=False, rtol={"float64": 1e-4, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}),
+    )
+}  # fmt: skip

@@ -1,0 +1,196 @@
+"""What the hands measured. Numbers only; the words over them are `contracts.words`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_runner.contracts.base import Contract
+from gpu_runner.contracts.graph import Graph, TensorSpec
+from gpu_runner.contracts.words import HackClass, Label, Speed, Verdict
+
+
+class Interval(Contract):
+    """A ratio or time with its two-sided bounds. `value` is the median."""
+
+    value: float
+    low: float
+    high: float
+
+
+class DeviceInfo(Contract):
+    """Where a number was measured. Rates in bytes/s and FLOP/s, measured on this device, None where not."""
+
+    kind: Literal["cpu", "gpu"]
+    name: str
+    target: str
+    cores: int | None = None
+    memory_mib: int | None = None
+    torch: str = ""
+    driver: str = ""
+    runtime: str = ""
+    compiler: str = ""
+    bandwidth_bps: float | None = None
+    peak_flops: float | None = None
+    sandbox: str = ""  # bubblewrap | landlock | unsafe
+
+
+class Refusal(Contract):
+    """Why something cannot be worked on: a code for machines, a sentence and a way out for people."""
+
+    code: str
+    sentence: str
+    way_out: str = ""
+    line: int | None = None
+    log: str = ""
+
+
+class OpCount(Contract):
+    """One kind of operation of the reference. `time_ns` is its share of one eager forward under the profiler."""
+
+    op: str
+    count: int
+    flops: int = 0
+    bytes: int = 0
+    time_ns: int = 0
+
+
+class Analysis(Contract):
+    """What the reference is. `refusal` is set exactly when no run is possible.
+
+    `flops` and `bytes` count one forward (bytes: each input, parameter and result once). `nulls` names the trivial programs
+    whose answer already passes; if there are any, the program is degenerate and no speed is claimed on it.
+    """
+
+    kind: Literal["analysis"] = "analysis"
+    refusal: Refusal | None = None
+    entry: str = ""
+    init_inputs: Any = None
+    inputs: tuple[TensorSpec | None, ...] = ()
+    input_literals: tuple[Any, ...] = ()  # positions that are not tensors, as JSON; None for tensors
+    outputs: tuple[TensorSpec | None, ...] = ()
+    output_tree: Any = "*"
+    parameters: int = 0
+    parameter_bytes: int = 0
+    buffers: int = 0
+    ops: tuple[OpCount, ...] = ()
+    flops: int = 0
+    bytes: int = 0
+    eager_ms: float | None = None
+    deterministic: bool = True
+    inputs_constant: bool = False
+    mutates_inputs: bool = False
+    nulls: tuple[str, ...] = ()
+    null_cause: str = ""  # the op that makes a null pass, where it is known
+    other_batch: bool | None = None
+    graph: Graph | None = None
+    graph_reason: str = ""  # why there is no graph
+    labels: tuple[Label, ...] = ()
+    warnings: tuple[str, ...] = ()
+    device: DeviceInfo | None = None
+    wall_s: float = 0.0
+
+
+class BuildReport(Contract):
+    """`artifact` is the content address of the library in this runner's build cache; empty when there was nothing to build."""
+
+    kind: Literal["build"] = "build"
+    ok: bool
+    verdict: Verdict | None = None  # build-failed or timed-out when not ok
+    artifact: str = ""
+    cached: bool = False
+    command: tuple[str, ...] = ()
+    log: str = ""  # at most 16 kB, head and tail
+    diagnostics: tuple[str, ...] = ()  # the first errors, one a line, "file:line: message"
+    seconds: float = 0.0
+    size: int = 0
+    device: DeviceInfo | None = None
+
+
+class CheckRow(Contract):
+    """One line of the check matrix: what was tried, what was seen, the limit. `passed` None means it did not run (`note` says why)."""
+
+    group: Literal["declared", "structured", "numerics", "state", "honesty", "reach"]
+    name: str
+    value: str = ""
+    limit: str = ""
+    passed: bool | None = None
+    note: str = ""
+    seed: int | None = None
+
+
+class CheckReport(Contract):
+    """The verdict about correctness, and every row it rests on.
+
+    `error_ratio`: RMSE against an fp64 reference over eager's own, the largest over draws. `signal_error`: the same RMSE over what the
+    input changes. `coverage`: share of a forward's time spent in the candidate's own kernels, 0..1, None where not measured.
+    """
+
+    kind: Literal["check"] = "check"
+    verdict: Verdict
+    hack: HackClass | None = None
+    sentence: str = ""
+    rows: tuple[CheckRow, ...] = ()
+    labels: tuple[Label, ...] = ()
+    error_ratio: float | None = None
+    signal_error: float | None = None
+    coverage: float | None = None
+    log: str = ""
+    protocol: str = ""
+    device: DeviceInfo | None = None
+    seconds: float = 0.0
+
+
+class ArmTiming(Contract):
+    """One arm. Times in milliseconds per call; `rounds` holds the median of each round, in the order measured."""
+
+    arm: str  # eager | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs | candidate
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    p10_ms: float
+    p90_ms: float
+    samples: int
+    rounds: tuple[float, ...] = ()
+    build_s: float | None = None  # how long torch.compile took
+
+
+class TimingReport(Contract):
+    """Arms measured side by side. `baseline` is the fastest correct arm; `speed` is against it, and so is `over_baseline`."""
+
+    kind: Literal["timing"] = "timing"
+    arms: tuple[ArmTiming, ...] = ()
+    errors: dict[str, str] = {}  # arm: why it has no number
+    baseline: str = "eager"
+    speed: Speed = Speed.NOT_CLAIMED
+    over_eager: Interval | None = None
+    over_compile: Interval | None = None
+    over_baseline: Interval | None = None
+    noise: float | None = None  # half-width of the A/A ratio, 0.01 = 1 %
+    floor_ms: float | None = None
+    second_process_ms: float | None = None
+    verdict: Verdict | None = None  # set when an output of a timed call was wrong, or a side crashed
+    sentence: str = ""
+    labels: tuple[Label, ...] = ()
+    facts: dict[str, Any] = {}  # samples, clocks, load: what the page shows as "measured with"
+    protocol: str = ""
+    device: DeviceInfo | None = None
+    seconds: float = 0.0
+
+
+class ProfileReport(Contract):
+    """A ProfileSummary (schema `stitchweb.profile/1`, documented in docs/profiling.md) and the sentence over it."""
+
+    kind: Literal["profile"] = "profile"
+    role: Literal["reference", "candidate"]
+    status: Literal["measured", "estimated", "unavailable"]
+    reason: str = ""
+    summary: dict[str, Any] | None = None
+    coverage: float | None = None
+    finding: str = ""
+    device: DeviceInfo | None = None
+    seconds: float = 0.0
+
+
+Report = Annotated[Analysis | BuildReport | CheckReport | TimingReport | ProfileReport, Field(discriminator="kind")]

@@ -1,0 +1,90 @@
+"""What the hands are asked to do, and what they say while they do it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_runner.contracts.base import Contract
+from gpu_runner.contracts.candidate import CandidateFiles
+from gpu_runner.contracts.program import Mode, Precision, Source
+from gpu_runner.contracts.protocol import Protocol
+
+
+class Limits(Contract):
+    """Bounds of one task. Seconds of wall clock, MiB of memory per sandbox."""
+
+    wall_s: float = 300.0
+    memory_mib: int = 8192
+    processes: int = 256
+    tmp_mib: int = 1024
+    output_kib: int = 1024
+
+
+class _Task(Contract):
+    target: str  # "cpu", or an architecture such as "sm_90"
+    limits: Limits = Limits()
+
+
+class AnalyseTask(_Task):
+    """Run the reference once in the sandbox and say what it is. Answered by `Analysis`."""
+
+    kind: Literal["analyse"] = "analyse"
+    source: Source
+    protocol: Protocol
+    mode: Mode = Mode.EVAL
+    precision: Precision = Precision.AS_REFERENCE
+
+
+class BuildTask(_Task):
+    """Compile the candidate's kernels. Answered by `BuildReport`."""
+
+    kind: Literal["build"] = "build"
+    candidate: CandidateFiles
+
+
+class CheckTask(_Task):
+    """Compare the candidate with the reference. Answered by `CheckReport`."""
+
+    kind: Literal["check"] = "check"
+    source: Source
+    candidate: CandidateFiles
+    protocol: Protocol
+    mode: Mode = Mode.EVAL
+    precision: Precision = Precision.AS_REFERENCE
+
+
+class TimeTask(_Task):
+    """Time the baseline arms and, where given, the candidate, interleaved. Answered by `TimingReport`."""
+
+    kind: Literal["time"] = "time"
+    source: Source
+    candidate: CandidateFiles | None
+    protocol: Protocol
+    mode: Mode = Mode.EVAL
+    precision: Precision = Precision.AS_REFERENCE
+
+
+class ProfileTask(_Task):
+    """Profile the candidate, or the reference where none is given. Answered by `ProfileReport`."""
+
+    kind: Literal["profile"] = "profile"
+    source: Source
+    candidate: CandidateFiles | None
+    mode: Mode = Mode.EVAL
+    precision: Precision = Precision.AS_REFERENCE
+
+
+Task = Annotated[AnalyseTask | BuildTask | CheckTask | TimeTask | ProfileTask, Field(discriminator="kind")]
+
+
+class Progress(Contract):
+    """Something worth showing before the report is there.
+
+    `log`: {"stream": "build" | "reference" | "candidate", "text": str}; `check`: a CheckRow; `timing`: {"arm": str, "round": int,
+    "rounds": int, "median_ms": float | None}; `stage`: {"text": str}, a short sentence of what is being done.
+    """
+
+    kind: Literal["log", "check", "timing", "stage"]
+    payload: dict[str, Any]
