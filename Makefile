@@ -1,0 +1,90 @@
+# Everything starts here. `make run` and `make test` do all set-up themselves: the virtual environment, the pinned packages,
+# the database, the static files and, for the tests, a browser. They say so when they install a system package.
+
+PYTHON_BIN := .venv/bin/python
+PIN_HASH   := $(shell cat requirements.txt constraints.txt tools/venv.sh | sha256sum | cut -c1-16)
+DEV_HASH   := $(shell cat requirements.txt requirements-dev.txt constraints.txt tools/venv.sh | sha256sum | cut -c1-16)
+# A stamp carries the hash of what was installed: a checkout of other pins finds no stamp and installs.
+RUN_READY  := .venv/.run-$(PIN_HASH)
+DEV_READY  := .venv/.dev-$(DEV_HASH)
+PYTEST     := $(PYTHON_BIN) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run up setup setup-dev browser test test-slow test-gpu lint lint-python lint-types lint-imports lint-templates \
+        lint-django lint-docs format bench screens lock licences clean distclean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(RUN_READY) ## start everything on this machine and print a login link; Ctrl-C stops it
+	@exec $(PYTHON_BIN) manage.py up $(ARGS)
+
+setup: $(RUN_READY) ## only the virtual environment that `make run` needs
+
+test: $(DEV_READY) browser ## the whole suite but what needs minutes or a GPU
+	$(PYTEST) -q -m "not slow and not gpu" $(ARGS)
+
+test-slow: $(DEV_READY) browser ## the tests that take minutes
+	$(PYTEST) -q -m "slow and not gpu" $(ARGS)
+
+test-gpu: $(DEV_READY) ## the tests that need a CUDA device
+	$(PYTEST) -q -m "gpu" $(ARGS)
+
+lint: lint-python lint-types lint-imports lint-templates lint-django lint-docs ## every check that is not a test
+
+lint-python: $(DEV_READY)
+	$(PYTHON_BIN) -m ruff check .
+	$(PYTHON_BIN) -m ruff format --check .
+
+lint-types: $(DEV_READY)
+	$(PYTHON_BIN) -m mypy
+
+lint-imports: $(DEV_READY)
+	.venv/bin/lint-imports
+
+lint-templates: $(DEV_READY)
+	.venv/bin/djlint templates --check --quiet
+	.venv/bin/djlint templates --lint --quiet
+
+lint-django: $(DEV_READY)
+	$(PYTHON_BIN) manage.py check --fail-level WARNING
+	$(PYTHON_BIN) manage.py makemigrations --check --dry-run
+
+lint-docs: $(DEV_READY)
+	$(PYTHON_BIN) tools/licences.py --check
+
+format: $(DEV_READY) ## let ruff and djlint lay out the code
+	$(PYTHON_BIN) -m ruff check --fix .
+	$(PYTHON_BIN) -m ruff format .
+	.venv/bin/djlint templates --reformat --quiet
+
+bench: $(DEV_READY) ## measure: each program prints its table (bench/README.md)
+	$(PYTHON_BIN) bench/start_up.py
+	$(PYTHON_BIN) bench/event_latency.py
+	$(PYTHON_BIN) bench/pages.py
+	$(PYTHON_BIN) bench/offline_cpu.py
+
+screens: $(DEV_READY) browser ## screenshots of every page, light and dark, wide and narrow, into out/screens
+	$(PYTHON_BIN) tools/screens.py
+
+lock: $(DEV_READY) ## write constraints.txt: the exact versions of what the pins pull in
+	$(PYTHON_BIN) tools/lock.py
+
+licences: $(DEV_READY) ## write docs/licences.md from the packages' own metadata
+	$(PYTHON_BIN) tools/licences.py
+
+clean: ## remove caches and outputs; keeps .venv and data
+	rm -rf out staticfiles test-results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## also remove .venv; keeps data
+	rm -rf .venv .venv.lock
+
+browser: $(DEV_READY)
+	@sh tools/browser.sh
+
+$(RUN_READY):
+	@sh tools/venv.sh $@ requirements.txt
+
+$(DEV_READY):
+	@sh tools/venv.sh $@ requirements-dev.txt
