@@ -8,7 +8,7 @@ stamp=$1
 requirements=$2
 
 if [ "${STITCHWEB_VENV_LOCKED:-}" != yes ] && command -v flock >/dev/null 2>&1; then
-    STITCHWEB_VENV_LOCKED=yes exec flock .venv.lock "$0" "$@"
+    STITCHWEB_VENV_LOCKED=yes exec flock .venv.lock sh tools/venv.sh "$@"
 fi
 if [ -e "$stamp" ]; then exit 0; fi
 
@@ -50,7 +50,7 @@ if [ ! -e .venv/bin/pip ]; then
 fi
 
 echo "Installing the pinned packages of $requirements into .venv; the first time takes a few minutes."
-if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+if ! .venv/bin/python -m pip install -qq --disable-pip-version-check --no-input \
     --requirement "$requirements" --constraint constraints.txt </dev/null; then
     echo "pip could not install $requirements; its message is above. Nothing else was changed: mend the cause and run make again." >&2
     exit 1
