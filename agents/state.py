@@ -166,6 +166,7 @@ class Candidate(Contract):
     timing: TimingReport | None = None
     confirmed: TimingReport | None = None
     profile: BlobRef | None = None  # a ProfileReport
+    logs: dict[str, BlobRef] = {}  # "build", "check": the whole log where the report keeps its tail
     finding: str = ""
     note: str = ""
 
@@ -195,8 +196,8 @@ class Decision(Contract):
 
 
 class Control(Contract):
-    """A person's request. `data`: hint {"text"}; edit_plan {"todos": [{"id", "title", "status"}…]}; candidate {"files", "parent"};
-    branch {"from": candidate id}."""
+    """A person's request. `data`: hint {"text"}; edit_plan {"todos": [{"id", "title", "status"}…]}; branch {"from": candidate id};
+    candidate {"files": {path: BlobRef as JSON}, "sha256", "parent", "title"}, made by `agents.steps.hand_made`."""
 
     id: str
     kind: Literal["pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch"]
@@ -257,6 +258,7 @@ class State(Contract):
     started_at: float | None = None
     now: float | None = None  # of the last outcome
     paused_at: float | None = None
+    resume: Status | None = None  # while paused: the status to go on with
     analysis: AnalysisSummary | None = None
     reference_timing: TimingReport | None = None
     reference_profile: BlobRef | None = None
@@ -273,6 +275,8 @@ class State(Contract):
     gainless_in_row: int = 0
     replans: int = 0
     retries: dict[str, int] = {}  # step kind: infrastructure retries in a row
+    tries: dict[str, int] = {}  # todo id, or "plan": attempts since its last success
+    steered: tuple[str, ...] = ()  # ids of the controls taken, so that one delivered twice acts once
     stop_cause: StopCause | None = None
     error: str = ""
 
@@ -332,11 +336,13 @@ class Coded(_Outcome):
 class Built(_Outcome):
     kind: Literal["built"] = "built"
     report: BuildReport
+    log: BlobRef | None = None
 
 
 class Checked(_Outcome):
     kind: Literal["checked"] = "checked"
     report: CheckReport
+    log: BlobRef | None = None
 
 
 class Timed(_Outcome):

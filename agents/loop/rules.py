@@ -1,0 +1,141 @@
+"""The arithmetic of the loop: what counts as a gain, who is the parent, what is spent. Small pure functions of a state."""
+
+from __future__ import annotations
+
+import math
+
+from agents.state import Candidate, State, Status, StopCause, Todo
+from gpu_runner.contracts import Interval
+
+MAX_TRIES = 3  # of one todo since its last gain: the first attempt and two repairs
+MAX_RETRIES = 2  # of one step after an infrastructure trouble
+MAX_UNUSABLE_PLANS = 3
+MAX_TODOS = 24
+SMALLEST_GAIN = 1.02  # two timings in different processes agree no better than this on a quiet machine
+CONFIRM_SHARE, CONFIRM_MOST_S = 0.25, 60.0  # of a wall or device budget, kept back for the confirmation
+
+
+def ratio(over: Interval, under: Interval) -> Interval:
+    """The quotient of two independent ratios; their relative errors add in squares."""
+    value = over.value / under.value
+    down = math.hypot(math.log(over.value / over.low), math.log(under.high / under.value))
+    up = math.hypot(math.log(over.high / over.value), math.log(under.value / under.low))
+    return Interval(value=value, low=value * math.exp(-down), high=value * math.exp(up))
+
+
+def measured(candidate: Candidate) -> Interval | None:
+    """The candidate's ratio over eager from the loop's quick timing, None where it is missing or not a positive number."""
+    over = candidate.timing.over_eager if candidate.timing else None
+    if over is None or not (0 < over.low <= over.value <= over.high < math.inf):
+        return None
+    return over
+
+
+def beats_eager(over: Interval | None, faster_ratio: float) -> bool:
+    """The claim itself: far enough above 1, and its lower bound above 1."""
+    return over is not None and over.value >= faster_ratio and over.low > 1.0
+
+
+def gain_over(candidate: Candidate, base: Candidate | None) -> Interval | None:
+    """How much faster `candidate` is than the program it stood on (None: the reference), through both ratios over eager."""
+    mine = measured(candidate)
+    if mine is None or base is None:
+        return mine
+    theirs = measured(base)
+    return ratio(mine, theirs) if theirs else mine
+
+
+def significant(state: State, candidate: Candidate, base: Candidate | None) -> bool:
+    """Whether the gain over `base` stands out of the noise; against the reference it must reach the protocol's threshold."""
+    gain = gain_over(candidate, base)
+    if gain is None or gain.low <= 1.0:
+        return False
+    if base is None:
+        return gain.value >= state.options.protocol.faster_ratio
+    noises = (c.timing.noise if c.timing else None for c in (candidate, base))
+    noise = max((n for n in noises if n is not None and math.isfinite(n)), default=0.0)
+    return gain.value >= max(SMALLEST_GAIN, 1.0 + noise)
+
+
+def find(state: State, candidate_id: str | None) -> Candidate | None:
+    """The candidate of that id, None when there is none."""
+    return next((c for c in state.candidates if c.id == candidate_id), None)
+
+
+def doing(state: State) -> Todo | None:
+    """The todo in work."""
+    return next((t for t in state.plan.todos if t.status == "doing"), None) if state.plan else None
+
+
+def last_try(state: State, todo_id: str) -> Candidate | None:
+    """The newest attempt at a todo: what is repaired when it failed, refined when it is verified."""
+    return next((c for c in reversed(state.candidates) if c.todo == todo_id and c.author == "engineer"), None)
+
+
+def ground(state: State, candidate_id: str | None) -> Candidate | None:
+    """The verified and timed program that a chain of repairs stands on, None for the reference itself."""
+    candidate = find(state, candidate_id)
+    while candidate is not None and not (candidate.verified and measured(candidate)):
+        candidate = find(state, candidate.parent)
+    return candidate
+
+
+def parent_of_next(state: State, todo_id: str) -> str | None:
+    """The parent of the next candidate: the person's wish, the attempt being repaired or refined, or the best."""
+    if state.branch_from is not None:
+        return state.branch_from
+    attempt = last_try(state, todo_id)
+    return attempt.id if attempt else state.best
+
+
+def dropped(state: State, candidate: Candidate) -> bool:
+    """True when the confirmation took the candidate's claim away."""
+    report = candidate.confirmed
+    return report is not None and not beats_eager(report.over_eager, state.options.protocol.faster_ratio)
+
+
+def best_left(state: State) -> str | None:
+    """The candidate that stands first now: the best as long as it holds, then the fastest other one that beats eager."""
+    best = find(state, state.best)
+    if best and best.verified and not dropped(state, best):
+        return best.id
+    fit = [
+        (over.value, candidate.id)
+        for candidate in state.candidates
+        if candidate.verified and not dropped(state, candidate)
+        if (over := measured(candidate)) and beats_eager(over, state.options.protocol.faster_ratio)
+    ]
+    return max(fit)[1] if fit else None
+
+
+def target_reached(state: State) -> bool:
+    wish, best = state.options.target_speedup, find(state, state.best)
+    over = measured(best) if best else None
+    return wish is not None and over is not None and over.value >= wish
+
+
+def spent(state: State, whole: bool = False) -> StopCause | None:
+    """The bounded means that has run out. Of time, the loop keeps a share back for the confirmation while there is something
+    to confirm; `whole` looks at the budget itself."""
+    budget, usage = state.options.budget, state.usage
+    keep = state.best is not None and not whole
+
+    def over(used: float, bound: float | None, timed: bool) -> bool:
+        if bound is None:
+            return False
+        return used >= bound - (min(CONFIRM_SHARE * bound, CONFIRM_MOST_S) if timed and keep else 0.0)
+
+    if over(usage.wall_s, budget.wall_s, True):
+        return StopCause.BUDGET_WALL
+    if over(usage.tokens_in + usage.tokens_out, budget.tokens, False):
+        return StopCause.BUDGET_TOKENS
+    if over(usage.money, budget.money, False):
+        return StopCause.BUDGET_MONEY
+    if over(usage.device_s, budget.device_s, True):
+        return StopCause.BUDGET_DEVICE
+    return None
+
+
+def counts_time(state: State) -> bool:
+    """Whether the run's own clock runs: not while a person keeps it waiting."""
+    return state.status not in (Status.PAUSED, Status.AWAITING_APPROVAL)

@@ -1,0 +1,265 @@
+"""From a step to work and from work to an outcome: the edge where the pure loop meets the hands and the engineers.
+
+Every shell uses these: `task_for` and `outcome_of` around a hands step, `think` for a step of an engineer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from agents.engineers import Context, Engineer, UnusableAnswer, engineer
+from agents.loop.rules import find, ground, parent_of_next
+from agents.state import (
+    Analysed,
+    AnalysisSummary,
+    BlobStore,
+    Broken,
+    Built,
+    Candidate,
+    Checked,
+    Coded,
+    Control,
+    Decided,
+    Options,
+    Outcome,
+    Planned,
+    Profiled,
+    State,
+    Step,
+    Timed,
+    Unusable,
+)
+from gpu_runner.contracts import (
+    PROTOCOLS,
+    AnalyseTask,
+    Analysis,
+    BlobRef,
+    BuildReport,
+    BuildTask,
+    CandidateFiles,
+    CheckReport,
+    CheckTask,
+    Limits,
+    ProfileReport,
+    ProfileTask,
+    Protocol,
+    Report,
+    Source,
+    Task,
+    TimeTask,
+    TimingReport,
+    canonical_json,
+)
+from gpu_runner.hands import Cancelled
+
+log = logging.getLogger(__name__)
+
+# Seconds of wall clock a step may take at most; `confirm` compiles every baseline arm.
+STEP_LIMITS_S = {"analyse": 180.0, "build": 300.0, "check": 300.0, "time": 240.0, "profile": 120.0, "confirm": 900.0}
+LOG_TAIL = 4000  # characters of a log that the state keeps; the whole is a blob
+LEAST_S = 30.0
+
+
+def loop_protocol(options: Options) -> Protocol:
+    """What candidates are checked and timed with inside the loop: the quick protocol at the run's own tolerances and thresholds."""
+    full = options.protocol
+    same = {
+        "rtol": full.rtol,
+        "signal_error": full.signal_error,
+        "ratio_full": full.ratio_full,
+        "ratio_reordered": full.ratio_reordered,
+        "confidence": full.confidence,
+        "faster_ratio": full.faster_ratio,
+    }
+    return PROTOCOLS["quick"].model_copy(update=same)
+
+
+def source_of(state: State, blobs: BlobStore) -> Source:
+    """The reference as the hands take it."""
+    return Source(text=blobs.get(state.source).decode(), entry=state.entry)
+
+
+def files_of(candidate: Candidate, blobs: BlobStore) -> CandidateFiles:
+    """The sources of a candidate."""
+    return CandidateFiles(files={path: blobs.get(ref).decode() for path, ref in candidate.files.items()})
+
+
+def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
+    """The task of a hands step. ValueError for a step of an engineer; KeyError when a blob is gone."""
+    options = state.options
+    limits = Limits(wall_s=_limit_s(step, state))
+    source = source_of(state, blobs)
+    candidate = find(state, step.candidate)
+    files = files_of(candidate, blobs) if candidate else None
+    full = state.stop_cause is not None
+    protocol = options.protocol if full or step.kind == "analyse" else loop_protocol(options)
+    target, mode, precision = options.target, options.mode, options.precision
+    if step.kind == "analyse":
+        return AnalyseTask(target=target, limits=limits, source=source, protocol=protocol, mode=mode, precision=precision)
+    if step.kind == "profile":
+        return ProfileTask(target=target, limits=limits, source=source, candidate=files, mode=mode, precision=precision)
+    if files is None or not step.by_hands:
+        raise ValueError(f"the step {step.kind!r} on {step.candidate or 'nothing'} is no task for the hands")
+    if step.kind == "build":
+        return BuildTask(target=target, limits=limits, candidate=files)
+    work = CheckTask if step.kind == "check" else TimeTask
+    return work(target=target, limits=limits, source=source, candidate=files, protocol=protocol, mode=mode, precision=precision)
+
+
+def _limit_s(step: Step, state: State) -> float:
+    """The step's own limit, cut to what is left of the run's time (a confirmation is always given its time)."""
+    limit, wall_s = STEP_LIMITS_S[step.kind], state.options.budget.wall_s
+    if wall_s is None or state.stop_cause is not None:
+        return limit
+    return min(limit, max(LEAST_S, wall_s - state.usage.wall_s))
+
+
+def outcome_of(step: Step, state: State, report: Report, blobs: BlobStore, at: float, seconds: float) -> Outcome:
+    """What a report means to the loop. `at`: seconds since the epoch when the step ended, `seconds`: how long it took.
+
+    Big parts (analysis with its graph, logs, profiles) go to `blobs`. A report of another kind than the step asked for is the
+    hands' fault, hence `Broken`.
+    """
+    match report:
+        case Analysis() if step.kind == "analyse":
+            summary = AnalysisSummary(
+                blob=_put(blobs, canonical_json(report)),
+                refusal=report.refusal,
+                eager_ms=report.eager_ms,
+                flops=report.flops,
+                bytes=report.bytes,
+                nulls=report.nulls,
+                labels=report.labels,
+            )
+            return Analysed(step=step.index, at=at, seconds=seconds, analysis=summary)
+        case BuildReport() if step.kind == "build":
+            short, whole = _short_log(report.log, blobs)
+            return Built(step=step.index, at=at, seconds=seconds, report=report.model_copy(update={"log": short}), log=whole)
+        case CheckReport() if step.kind == "check":
+            short, whole = _short_log(report.log, blobs)
+            return Checked(step=step.index, at=at, seconds=seconds, report=report.model_copy(update={"log": short}), log=whole)
+        case TimingReport() if step.kind == "time":
+            return Timed(step=step.index, at=at, seconds=seconds, report=report)
+        case TimingReport() if step.kind == "confirm":
+            candidate = find(state, step.candidate)
+            check = candidate.check if candidate else None
+            return Timed(step=step.index, at=at, seconds=seconds, report=report, check=check)
+        case ProfileReport() if step.kind == "profile":
+            blob = _put(blobs, canonical_json(report))
+            return Profiled(
+                step=step.index, at=at, seconds=seconds, blob=blob, finding=report.finding, coverage=report.coverage
+            )
+    reason = f"The hands answered a {step.kind} step with a report of kind {report.kind!r}."
+    return Broken(step=step.index, at=at, seconds=seconds, reason=reason)
+
+
+def _put(blobs: BlobStore, text: str) -> BlobRef:
+    return blobs.put(text.encode())
+
+
+def _short_log(text: str, blobs: BlobStore) -> tuple[str, BlobRef | None]:
+    if not text:
+        return "", None
+    short = text if len(text) <= LOG_TAIL else "…\n" + text[-LOG_TAIL:]
+    return short, _put(blobs, text)
+
+
+def think(
+    step: Step,
+    state: State,
+    blobs: BlobStore,
+    say: Callable[[str], None] = lambda text: None,
+    cancelled: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] = time.time,
+) -> Outcome:
+    """Ask the engineer of a plan, code or decide step. An answer that cannot be used, or an engineer that fails, is `Unusable`.
+
+    Raises `gpu_runner.hands.Cancelled` when the engineer stopped because `cancelled()` turned true. An engineer that does not
+    exist, and a blob that is gone, are `Broken`: no other answer would help.
+    """
+    began = clock()
+    role = {"plan": state.options.planner, "code": state.options.coder, "decide": state.options.verifier}[step.kind]
+    try:
+        worker = engineer(role)
+        context = context_of(state, blobs, say, cancelled)
+    except (ValueError, KeyError, ImportError) as error:
+        return Broken(
+            step=step.index, at=clock(), seconds=clock() - began, reason=f"The engineer {role!r} cannot work: {error}"
+        )
+    try:
+        outcome = _ask(worker, step, state, context, blobs)
+    except Cancelled:
+        raise
+    except UnusableAnswer as error:
+        outcome = Unusable(step=step.index, at=0.0, reason=str(error) or "The answer was empty.")
+    except Exception as error:  # whatever an engineer does wrong is one more kind of bad answer, never the end of a run
+        log.exception("the engineer %s failed at the %s step", role, step.kind)
+        reason = f"The engineer {role!r} failed: {type(error).__name__}: {error}"
+        outcome = Unusable(step=step.index, at=0.0, reason=reason[:1000])
+    at = clock()
+    return outcome.model_copy(update={"at": at, "seconds": max(0.0, at - began)})
+
+
+def context_of(
+    state: State,
+    blobs: BlobStore,
+    say: Callable[[str], None] = lambda text: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Context:
+    """What an engineer sees of a state. KeyError when there is no analysis yet or a blob is gone."""
+    if state.analysis is None:
+        raise KeyError("the program is not analysed yet")
+    profile = state.reference_profile
+    return Context(
+        state=state,
+        source=blobs.get(state.source).decode(),
+        analysis=Analysis.model_validate_json(blobs.get(state.analysis.blob)),
+        blobs=blobs,
+        reference_profile=ProfileReport.model_validate_json(blobs.get(profile)) if profile else None,
+        say=say,
+        cancelled=cancelled,
+    )
+
+
+def _ask(worker: Engineer, step: Step, state: State, context: Context, blobs: BlobStore) -> Outcome:
+    if step.kind == "plan":
+        plan = worker.plan(context)
+        return Planned(step=step.index, at=0.0, todos=plan.todos, note=plan.note, usage=plan.usage)
+    if step.kind == "decide":
+        candidate = state.candidate(step.candidate or "")
+        answer = worker.decide(context, candidate)
+        decision = answer.decision.model_copy(update={"candidate": candidate.id})
+        return Decided(step=step.index, at=0.0, decision=decision, usage=answer.usage)
+    todo = state.todo(step.todo or "")
+    wish, attempt = find(state, state.branch_from), find(state, step.candidate)
+    base = wish or attempt
+    if base is None:
+        parent, failed = find(state, state.best), None
+    elif base.verified:
+        parent, failed = base, None
+    else:
+        parent, failed = ground(state, base.parent), base
+    code = worker.code(context, todo, parent, failed)
+    return Coded(
+        step=step.index,
+        at=0.0,
+        files={path: _put(blobs, text) for path, text in code.files.files.items()},
+        sha256=code.files.sha256,
+        title=code.title[:200],
+        todo=todo.id,
+        parent=parent_of_next(state, todo.id),
+        skill="from_scratch" if base is None else "feedback",
+        note=code.note,
+        usage=code.usage,
+    )
+
+
+def hand_made(control: str, by: str, files: dict[str, str], parent: str | None, title: str, blobs: BlobStore) -> Control:
+    """A person's candidate as a control with the id `control`. ValueError with a sentence when the files are no candidate."""
+    checked = CandidateFiles(files=files)
+    _ = checked.manifest  # a malformed candidate.toml is refused here, not in the middle of a run
+    refs = {path: _put(blobs, text).model_dump() for path, text in checked.files.items()}
+    data = {"files": refs, "sha256": checked.sha256, "parent": parent, "title": title}
+    return Control(id=control, kind="candidate", by=by, data=data)
