@@ -1,0 +1,93 @@
+"""Tries to break out, and says what worked. Harmless if something does: nothing is written, no process is hurt."""
+
+import ctypes
+import errno
+import os
+import resource
+import socket
+from collections.abc import Callable
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _refused(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except OSError:
+        return True
+    return False
+
+
+def _call(result: int) -> None:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+
+def _socket(family: int) -> None:
+    socket.socket(family, socket.SOCK_STREAM).close()
+
+
+def _status(field: str) -> str:
+    with open("/proc/self/status") as file:
+        return next(line.split(":", 1)[1].strip() for line in file if line.startswith(f"{field}:"))
+
+
+def _descriptors() -> list[int]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            os.fstat(fd)
+        except OSError:
+            continue  # the listing's own
+        found.append(fd)
+    return found
+
+
+def _foreign_processes() -> list[str]:
+    """Every process here must be this one or bubblewrap's first one."""
+    return [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+
+
+def checks() -> dict[str, Callable[[], bool]]:
+    """What must hold, by the sentence's end that is shown when it does not."""
+    return {
+        "it can read the password file": lambda: (
+            _refused(lambda: os.stat("/etc/shadow")) and _refused(lambda: os.stat("/etc/passwd"))
+        ),
+        "it can see /sys": lambda: _refused(lambda: os.stat("/sys/kernel")),
+        "it can see other processes": lambda: not _foreign_processes(),
+        "it can read its starter's environment": lambda: b"PATH=" not in open("/proc/1/environ", "rb").read(),
+        "it can open network sockets": lambda: all(_refused(lambda f=f: _socket(f)) for f in (socket.AF_INET, socket.AF_INET6)),
+        "it can open sockets to the hypervisor": lambda: _refused(lambda: _socket(40)),
+        "it can trace processes": lambda: _refused(lambda: _call(_libc.ptrace(0, 0, 0, 0))),
+        "it can make namespaces": lambda: _refused(lambda: _call(_libc.unshare(0x10000000))),
+        "it can make memory that no limit counts": lambda: _refused(lambda: os.memfd_create("probe")),
+        "it has capabilities": lambda: int(_status("CapEff"), 16) == 0 and int(_status("CapBnd"), 16) == 0,
+        "it may gain privileges": lambda: _status("NoNewPrivs") == "1",
+        "it has no system-call filter": lambda: _status("Seccomp") == "2",
+        "it is root": lambda: os.getuid() != 0 and _status("Uid").split()[0] != "0",
+        "it can write outside its own folders": lambda: (
+            _refused(lambda: os.mkdir("/usr/probe")) and _refused(lambda: os.mkdir("/probe"))
+        ),
+        # Opened for writing, never written: on a machine where this works, writing would change the host.
+        "it can change the kernel's settings": lambda: _refused(
+            lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+        ),
+        "it has more descriptors than it should": lambda: len(_descriptors()) <= 5,
+        "its processes are not limited": lambda: resource.getrlimit(resource.RLIMIT_NPROC)[1] != resource.RLIM_INFINITY,
+    }
+
+
+def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None]) -> dict:
+    """`selftest` answers {"not_stopped": [phrase, …]}."""
+    if kind != "selftest":
+        raise OSError(errno.EINVAL, f"a probe does not know how to {kind}")
+    broken = []
+    for phrase, holds in checks().items():
+        try:
+            if not holds():
+                broken.append(phrase)
+        except Exception as error:
+            broken.append(f"{phrase}: the probe failed with {type(error).__name__}: {error}")
+    return {"not_stopped": broken}

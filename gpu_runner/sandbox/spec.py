@@ -1,0 +1,30 @@
+"""What a sandboxed process is asked to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from gpu_runner.contracts import Limits
+
+Role = Literal["reference", "candidate", "judge", "builder", "analyser", "profiler", "probe"]
+ROLES: tuple[Role, ...] = get_args(Role)
+# These import torch whatever they do, so one generic process with torch already imported can become any of them.
+TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge", "analyser", "profiler"})
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """One process, used for one job.
+
+    `files` are laid out (path to content) in the child's working folder before its role is loaded. `threads`: what torch and
+    OpenMP may use, None for the runner's setting. `devices`: device nodes, for example `/dev/nvidia0`.
+    """
+
+    role: Role
+    limits: Limits = field(default_factory=Limits)
+    files: Mapping[str, bytes | str] = field(default_factory=lambda: MappingProxyType({}))
+    threads: int | None = None
+    devices: tuple[str, ...] = ()
