@@ -1,0 +1,21 @@
+"""The Celery application of the shop's side: sends to every queue, works on `agents`. Each setting has its reason beside it."""
+
+from __future__ import annotations
+
+from celery import Celery
+from kombu import Queue
+
+from gpu_runner.broker import celery_settings
+from stitchweb import use_settings
+
+use_settings()
+
+from django.conf import settings  # noqa: E402
+
+app = Celery("stitchweb")
+app.conf.update(celery_settings(settings.BROKER_URL))
+app.conf.task_queues = [Queue("agents")]
+# Runs resume from their rows, so a message names a run and can come twice; threads, because thinking is waiting.
+app.conf.worker_pool = "threads"
+app.conf.worker_concurrency = settings.AGENT_THREADS
+app.conf.imports = ["stitchweb.runs.tasks"]

@@ -1,0 +1,55 @@
+"""DATABASE_URL in Django's words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def database(url: str, data_dir: Path) -> dict[str, Any]:
+    """The `default` database of a URL; an empty one means SQLite in the data folder.
+
+    Known forms: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user:password@host:5432/name?sslmode=require`.
+    """
+    if not url:
+        return _sqlite(data_dir / "stitchweb.sqlite3")
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return _sqlite(Path(unquote(parts.path).removeprefix("/")))
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured(
+            f"DATABASE_URL begins with {parts.scheme!r}. Known are sqlite:///path and postgresql://user:password@host/name."
+        )
+    options = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.removeprefix("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", "") or parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+        # The web process answers from many short-lived threads, in which a kept connection would only pile up.
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+def _sqlite(path: Path) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            # Readers never wait for the writer (WAL); a transaction takes the write lock when it begins, so that it cannot
+            # fail half-way with "database is locked"; twenty seconds to wait for the lock.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
+        },
+        # A file, because several threads share it; of this process alone, because several suites may run at once.
+        "TEST": {"NAME": path.parent / f"test-{os.getpid()}.sqlite3"},
+    }

@@ -1,0 +1,53 @@
+"""Which programs a person may see or change."""
+
+from __future__ import annotations
+
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import Http404
+
+from stitchweb.programs.models import Program, Revision, Suite
+from stitchweb.teams.access import EVERYBODY, Person, require_role, teams_for
+
+
+def programs_for(user: Person, roles: frozenset[str] = EVERYBODY) -> QuerySet[Program]:
+    """Programs of the person's teams, newest first, each with `revision_id`, the newest revision's key."""
+    newest = Revision.objects.filter(program=OuterRef("pk")).order_by("-number").values("pk")[:1]
+    return (
+        Program.objects.filter(team__in=teams_for(user, roles))
+        .select_related("team", "suite", "created_by")
+        .annotate(revision_id=Subquery(newest))
+    )
+
+
+def program_for(user: Person, pk: int, roles: frozenset[str] = EVERYBODY) -> Program:
+    """The program, or Http404; PermissionDenied for those who see it but lack one of `roles`."""
+    program = programs_for(user).filter(pk=pk).first()
+    if program is None:
+        raise Http404("There is no such program, or it is not shared with you.")
+    if roles is not EVERYBODY:
+        require_role(user, program.team_id, roles)
+    return program
+
+
+def revision_for(user: Person, pk: int, roles: frozenset[str] = EVERYBODY) -> Revision:
+    """The revision with its program and team, or Http404 or PermissionDenied as above."""
+    revision = (
+        Revision.objects.filter(pk=pk, program__team__in=teams_for(user)).select_related("program", "program__team").first()
+    )
+    if revision is None:
+        raise Http404("There is no such revision, or it is not shared with you.")
+    if roles is not EVERYBODY:
+        require_role(user, revision.program.team_id, roles)
+    return revision
+
+
+def suites_for(user: Person) -> QuerySet[Suite]:
+    """Suites of the person's teams, newest first."""
+    return Suite.objects.filter(team__in=teams_for(user)).select_related("team", "created_by")
+
+
+def suite_for(user: Person, pk: int) -> Suite:
+    suite = suites_for(user).filter(pk=pk).first()
+    if suite is None:
+        raise Http404("There is no such suite, or it is not shared with you.")
+    return suite

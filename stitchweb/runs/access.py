@@ -1,0 +1,47 @@
+"""Which runs a person may see or steer, and which blobs they may read."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from django.http import Http404
+
+from stitchweb.runs.models import Artifact, Blob, Run, RunQuerySet
+from stitchweb.teams.access import EVERYBODY, WORKERS, Person, require_role, teams_for
+
+
+def runs_for(user: Person, roles: frozenset[str] = EVERYBODY) -> RunQuerySet:
+    """Runs of the person's teams, newest first, without their states. Constant number of queries."""
+    return Run.objects.light().filter(team__in=teams_for(user, roles)).select_related("team", "owner", "revision__program")
+
+
+def run_for(user: Person, pk: int, roles: frozenset[str] = EVERYBODY) -> Run:
+    """The run, or Http404; PermissionDenied with a sentence for those who see it but lack one of `roles`."""
+    run = runs_for(user).filter(pk=pk).first()
+    if run is None:
+        raise Http404("There is no such run, or it is not shared with you.")
+    if roles is not EVERYBODY:
+        require_role(user, run.team_id, roles)
+    return run
+
+
+def run_to_steer(user: Person, pk: int) -> Run:
+    """The run, for those who may steer it."""
+    return run_for(user, pk, WORKERS)
+
+
+def may_watch(user: Person, pk: int) -> bool:
+    """Whether the person may see the run at this moment. One query; asked again and again by open sockets."""
+    return Run.objects.filter(pk=pk, team__in=teams_for(user)).exists()
+
+
+def blob_for(user: Person, run_pk: int, sha256: str) -> Blob:
+    """A blob that this run uses. Http404 for any other, also when it exists."""
+    blob = Blob.objects.filter(sha256=sha256, runs__in=Run.objects.filter(pk=run_pk, team__in=teams_for(user))).first()
+    if blob is None:
+        raise Http404("This run has no such file.")
+    return blob
+
+
+def artifacts_for(user: Person, run_pk: int) -> QuerySet[Artifact]:
+    """What the runners stored beside their reports of this run."""
+    return Artifact.objects.filter(job__run__pk=run_pk, job__run__team__in=teams_for(user)).select_related("job")

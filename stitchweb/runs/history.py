@@ -1,0 +1,40 @@
+"""Reading what happened: events by number, and their fold."""
+
+from __future__ import annotations
+
+from agents.events import Event as EventContract
+from agents.events import View, fold
+from stitchweb.runs.models import Event, Run, Snapshot
+
+PAGE = 200
+SNAPSHOT_EVERY = 200  # events between two snapshots of a run: opening a page folds fewer than that, plus one step
+
+
+def events_after(run_id: int, seq: int, limit: int = PAGE) -> list[EventContract]:
+    """The run's next events after `seq`, in order, at most `limit`. One query on the primary key."""
+    rows = Event.objects.filter(run_id=run_id, seq__gt=seq).order_by("seq")[:limit]
+    return [row.contract for row in rows]
+
+
+def view_of(run_id: int, upto: int | None = None) -> View:
+    """The fold of the run's events, up to and with `upto`, by default all. Two queries and one per further page of events."""
+    view = View()
+    snapshot = Snapshot.objects.filter(run_id=run_id).first()
+    if snapshot and (upto is None or snapshot.seq <= upto):
+        view = View.model_validate(snapshot.view)
+    while True:
+        limit = PAGE if upto is None else min(PAGE, upto - view.seq)
+        events = events_after(run_id, view.seq, limit) if limit > 0 else []
+        if events:
+            view = fold(events, view)
+        if len(events) < PAGE:
+            return view
+
+
+def refresh_snapshot(run: Run) -> None:
+    """Store the fold when enough has happened since the last one. Called at the end of a step; losing it costs time alone."""
+    seq = Snapshot.objects.filter(run=run).values_list("seq", flat=True).first() or 0
+    if run.last_seq - seq < SNAPSHOT_EVERY and not (run.ended and run.last_seq > seq):
+        return
+    view = view_of(run.pk)
+    Snapshot.objects.update_or_create(run=run, defaults={"seq": view.seq, "view": view.model_dump(mode="json")})

@@ -1,0 +1,247 @@
+"""Run, Event, Snapshot, Control, Job, Blob and Artifact."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from agents.events import Event as EventContract
+from agents.state import State, Status
+from stitchweb.programs.models import Revision
+from stitchweb.teams.models import Team
+
+STATUSES = [(status.value, status.value.replace("_", " ")) for status in Status]
+ENDED = tuple(status.value for status in Status if status.ended)
+# Nothing happens by itself in these: a person has to say something.
+RESTING = (Status.PAUSED.value, Status.AWAITING_APPROVAL.value)
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def light(self) -> RunQuerySet:
+        """Without the state, which lists never need and which may be large."""
+        return self.defer("state")
+
+    def active(self) -> RunQuerySet:
+        return self.exclude(status__in=ENDED)
+
+    def free(self, now: datetime) -> RunQuerySet:
+        """Runs that nobody drives at this moment."""
+        return self.filter(models.Q(lease_expires=None) | models.Q(lease_expires__lt=now))
+
+
+class Run(models.Model):
+    """One execution of the loop. `state` is the reducer's; the columns beside it are for lists, and follow it.
+
+    `last_seq` counts events and is raised under this row's lock only. `lease` names who drives the run now. `poked_at`: when
+    an advance was last sent; the sweeper sends another when nothing came of it.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="runs")
+    revision = models.ForeignKey(Revision, on_delete=models.CASCADE, related_name="runs")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs")
+    name = models.CharField(max_length=120)
+    target = models.CharField(max_length=20)
+    engineer = models.CharField(max_length=80)
+    protocol = models.CharField(max_length=40)
+    state = models.JSONField()
+    status = models.CharField(max_length=20, choices=STATUSES, default=Status.QUEUED.value)
+    step = models.PositiveIntegerField(default=0)
+    last_seq = models.PositiveBigIntegerField(default=0)
+    lease = models.CharField(max_length=32, blank=True)
+    lease_expires = models.DateTimeField(null=True, blank=True)
+    poked_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    # Summary for lists
+    verdict = models.CharField(max_length=40, blank=True)
+    speed = models.CharField(max_length=20, blank=True)
+    speedup = models.FloatField(null=True, blank=True)  # of the best over eager, with its interval
+    speedup_low = models.FloatField(null=True, blank=True)
+    speedup_high = models.FloatField(null=True, blank=True)
+    speedup_compile = models.FloatField(null=True, blank=True)  # over the best torch.compile arm
+    best = models.CharField(max_length=20, blank=True)
+    candidates = models.PositiveIntegerField(default=0)
+    stop_cause = models.CharField(max_length=40, blank=True)
+    sentence = models.TextField(blank=True)
+    result = models.JSONField(null=True, blank=True)  # the headless line
+    synthetic = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True, blank=True)
+    changed_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+        indexes = [
+            models.Index(fields=["team", "-created_at", "-id"], name="run_by_team"),
+            models.Index(fields=["revision", "-created_at"], name="run_by_revision"),
+            models.Index(fields=["status"], name="run_active", condition=~models.Q(status__in=ENDED)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} #{self.pk}"
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def group(self) -> str:
+        """The channel layer's group of those who watch."""
+        return f"run.{self.pk}"
+
+    def load(self) -> State:
+        """The reducer's state, typed. Raises pydantic's ValidationError when it is of another schema."""
+        return State.model_validate(self.state)
+
+
+class Event(models.Model):
+    """One numbered fact of a run, never changed. The key is (run, seq), seq gap-free from 1. `at`: seconds since the epoch."""
+
+    pk = models.CompositePrimaryKey("run_id", "seq")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_index=False)
+    seq = models.PositiveBigIntegerField()
+    kind = models.CharField(max_length=24)
+    who = models.CharField(max_length=120, default="system")
+    at = models.FloatField()
+    payload = models.JSONField()
+
+    class Meta:
+        ordering = ["run_id", "seq"]
+
+    def __str__(self) -> str:
+        return f"{self.run_id}:{self.seq} {self.kind}"
+
+    @property
+    def contract(self) -> EventContract:
+        return EventContract.model_construct(seq=self.seq, kind=self.kind, at=self.at, who=self.who, payload=self.payload)
+
+
+class Snapshot(models.Model):
+    """The fold of a run's events up to `seq`, so that opening a page folds only what came after. Can be thrown away."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="snapshot")
+    seq = models.PositiveBigIntegerField()
+    view = models.JSONField()
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} up to {self.seq}"
+
+
+class ControlState(models.TextChoices):
+    REQUESTED = "requested"
+    APPLIED = "applied"
+    REFUSED = "refused"
+
+
+class Control(models.Model):
+    """What a person asked of a run, taken in by the orchestrator between steps."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="controls")
+    kind = models.CharField(max_length=20)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    data = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=ControlState.choices, default=ControlState.REQUESTED)
+    created_at = models.DateTimeField(default=timezone.now)
+    done_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        indexes = [models.Index(fields=["run"], name="control_open", condition=models.Q(state="requested"))]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of run {self.run_id}"
+
+
+class JobState(models.TextChoices):
+    QUEUED = "queued"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Job(models.Model):
+    """One task for a runner: a step of a run, or the analysis of a revision. The row is the outbox.
+
+    `claim` names the one delivery that may report; a lease that runs out makes the job free for another. `batches` counts the
+    progress batches taken from that delivery, so that a repeated one is told apart. `error`: why the machine could not.
+    """
+
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
+    revision = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
+    step = models.PositiveIntegerField(null=True, blank=True)
+    kind = models.CharField(max_length=10)
+    queue = models.CharField(max_length=40)
+    candidate = models.CharField(max_length=20, blank=True)
+    task = models.JSONField()
+    state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.QUEUED)
+    claim = models.CharField(max_length=32, blank=True)
+    claims = models.PositiveSmallIntegerField(default=0)
+    batches = models.PositiveIntegerField(default=0)
+    worker = models.CharField(max_length=120, blank=True)
+    lease_expires = models.DateTimeField(null=True, blank=True)
+    sends = models.PositiveIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    report = models.JSONField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    done_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "step"], name="one_job_per_step"),
+            models.CheckConstraint(
+                condition=models.Q(run__isnull=False, step__isnull=False, revision__isnull=True)
+                | models.Q(run__isnull=True, step__isnull=True, revision__isnull=False),
+                name="job_has_one_purpose",
+            ),
+        ]
+        indexes = [models.Index(fields=["queue"], name="job_open", condition=models.Q(state__in=["queued", "claimed"]))]
+
+    def __str__(self) -> str:
+        return f"job {self.pk}: {self.kind}"
+
+    @property
+    def open(self) -> bool:
+        return self.state in (JobState.QUEUED, JobState.CLAIMED)
+
+
+class Blob(models.Model):
+    """Bytes by content. Small ones live in `data`, so that every host of a fleet sees them; large ones in the file storage.
+
+    A person may read a blob through a run of theirs that uses it, never by knowing its address alone.
+    """
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    size = models.PositiveBigIntegerField()
+    data = models.BinaryField(null=True)
+    file = models.CharField(max_length=200, blank=True)
+    runs = models.ManyToManyField(Run, related_name="blobs")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+
+class Artifact(models.Model):
+    """A file that a runner sent beside its report: a profiler's own format, a trace, a whole build log."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="artifacts")
+    name = models.CharField(max_length=120)
+    file = models.FileField(upload_to="artifacts/%Y/%m/")
+    size = models.PositiveBigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="artifact_names_once")]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,131 @@
+"""What people do with runs: start one, steer one. Each in one transaction; work is sent after the commit."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from agents.events import ControlView, Event, RunHeader
+from agents.loop.steering import refusal
+from agents.state import Control as ControlRequest
+from agents.state import Options, State
+from agents.steps import hand_made
+from stitchweb.programs.models import Revision
+from stitchweb.runs import dispatch, events
+from stitchweb.runs.access import run_to_steer
+from stitchweb.runs.blobs import RunBlobs
+from stitchweb.runs.models import Control, Run
+from stitchweb.teams.access import WORKERS, require_role
+from stitchweb.teams.models import User
+
+CONTROLS = ("pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch")
+
+
+class ControlRefused(Exception):
+    """The request means nothing at this moment. The message is for the person."""
+
+
+def start_run(user: User, revision: Revision, options: Options, name: str = "") -> Run:
+    """A queued run of a revision, and its first message sent. PermissionDenied without a worker's role."""
+    require_role(user, revision.program.team_id, WORKERS)
+    return create_run(user, revision, options, name)
+
+
+@transaction.atomic
+def create_run(owner: User | None, revision: Revision, options: Options, name: str = "", synthetic: bool = False) -> Run:
+    """The row, its state and its first event, without asking who may. `start_run` is what pages call."""
+    at = time.time()
+    name = (name or revision.program.name)[:120]
+    run = Run(
+        team=revision.program.team,
+        revision=revision,
+        owner=owner,
+        name=name,
+        target=options.target,
+        engineer=engineer_name(options),
+        protocol=options.protocol.id,
+        synthetic=synthetic,
+        state={},
+        poked_at=timezone.now(),
+        created_at=datetime.fromtimestamp(at, UTC),
+    )
+    run.save()
+    source = RunBlobs(run.pk).put(revision.text.encode())
+    state = State(run=str(run.pk), name=name, source=source, entry=revision.entry, options=options)
+    run.state = state.model_dump(mode="json")
+    run.save(update_fields=["state"])
+    events.append(run, [created_event(state, at, who=str(owner or "system"), synthetic=synthetic)])
+    dispatch.send_on_commit(dispatch.ADVANCE, dispatch.AGENTS_QUEUE, run_id=run.pk)
+    return run
+
+
+def created_event(state: State, at: float, who: str = "system", synthetic: bool = False) -> Event:
+    """The first event of a run: what was asked for."""
+    options = state.options
+    header = RunHeader(
+        run=state.run,
+        name=state.name,
+        target=options.target,
+        protocol=options.protocol.id,
+        mode=options.mode,
+        precision=options.precision,
+        engineers={"planner": options.planner, "coder": options.coder, "verifier": options.verifier},
+        budget=options.budget.model_dump(mode="json"),
+        source=state.source,
+        synthetic=synthetic,
+    )
+    return Event(seq=1, kind="run.created", at=at, who=who, payload=header.model_dump(mode="json"))
+
+
+def engineer_name(options: Options) -> str:
+    """One name when all roles have the same engineer, else the three."""
+    names = (options.planner, options.coder, options.verifier)
+    return (names[0] if len(set(names)) == 1 else " / ".join(names))[:80]
+
+
+@transaction.atomic
+def control(user: User, run: Run, kind: str, data: dict[str, Any] | None = None) -> Control:
+    """Record a person's request as an event and send it on its way; the orchestrator applies it.
+
+    `data` per kind: see `agents.state.Control`; for `candidate` give {"files": {path: text}, "parent", "title"}. ControlRefused
+    with a sentence when it means nothing now; PermissionDenied without a worker's role.
+    """
+    if kind not in CONTROLS:
+        raise ControlRefused(f"There is no control named {kind!r}.")
+    run_to_steer(user, run.pk)
+    locked = events.lock(run.pk)
+    data = _hand_made(locked, user, data or {}) if kind == "candidate" else dict(data or {})
+    request = ControlRequest(id="-", kind=kind, by=str(user), data=data)  # type: ignore[arg-type]  checked above
+    if why := refusal(locked.load(), request):
+        raise ControlRefused(why)
+    row = Control.objects.create(run=locked, kind=kind, user=user, data=data)
+    view = ControlView(id=str(row.pk), kind=kind, state="requested", by=str(user), text=str(data.get("text", ""))[:500])
+    event = Event(seq=1, kind="control.changed", at=time.time(), who=str(user), payload=view.model_dump(mode="json"))
+    events.append(locked, [event])
+    if kind == "cancel" and locked.cancel_requested_at is None:
+        locked.cancel_requested_at = timezone.now()
+        locked.save(update_fields=["cancel_requested_at"])
+    dispatch.send_on_commit(dispatch.ADVANCE, dispatch.AGENTS_QUEUE, run_id=run.pk)
+    return row
+
+
+def _hand_made(run: Run, user: User, data: dict[str, Any]) -> dict[str, Any]:
+    try:
+        made = hand_made(
+            "-",
+            str(user),
+            data.get("files") or {},
+            data.get("parent"),
+            str(data.get("title") or "Edited by hand"),
+            RunBlobs(run.pk),
+        )
+    except ValidationError as error:
+        raise ControlRefused("; ".join(str(e["msg"]).removeprefix("Value error, ") for e in error.errors())) from error
+    except ValueError as error:
+        raise ControlRefused(str(error)) from error
+    return made.data

@@ -1,0 +1,193 @@
+"""All settings of the site. The only module of the shop that reads the environment.
+
+Each reader call below is a row of docs/settings.md (`manage.py settings_table` prints it). Nothing has to be set: an empty
+environment gives SQLite, an embedded broker and a secret key in the data folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+from gpu_runner.config import SANDBOX_KINDS
+from stitchweb.core.databases import database
+from stitchweb.core.embedded.paths import kept_secret, socket_path
+from stitchweb.core.env import Environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = Environment(os.environ)  # noqa: TID251  the one place
+
+# Places and addresses
+DATA_DIR = env.path(
+    "DATA_DIR", BASE_DIR / "data", "Database, stored files, secret key and caches.", shown="`data/` in the checkout"
+)
+HOST = env.text("HOST", "127.0.0.1", "Address the web process listens on.")
+PORT = env.number("PORT", 8000, "Port the web process listens on.", low=1, high=65535)
+DATABASES = {
+    "default": database(
+        env.secret(
+            "DATABASE_URL", "`sqlite:///path` or `postgresql://user:password@host:port/name`.", shown="SQLite in `DATA_DIR`"
+        ),
+        DATA_DIR,
+    )
+}
+REDIS_URL = env.secret(
+    "REDIS_URL",
+    "Broker of tasks and doorbell of live pages: `redis://host:6379/0`, `rediss://…` or `unix:///path`.",
+    shown="a private server: `valkey-server` or `redis-server` on PATH, else the bundled one",
+)
+JOB_ENDPOINT = env.text(
+    "JOB_ENDPOINT", f"http://127.0.0.1:{PORT}", "Where runners reach the web process.", shown="`http://127.0.0.1:PORT`"
+).rstrip("/")
+TIME_ZONE = env.text("TIME_ZONE", "UTC", "Time zone of the times shown.")
+
+# Security
+DEBUG = env.flag("DEBUG", False, "Django's debug pages. Never on a host that others can reach.")
+SECRET_KEY = env.secret(
+    "SECRET_KEY", "Signs sessions, login links and job tokens.", shown="created in `DATA_DIR`"
+) or kept_secret(DATA_DIR / "secret_key")
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ("127.0.0.1", "localhost", "[::1]"), "Host names that the site answers to.")
+HTTPS = env.flag(
+    "HTTPS", False, "The site is reached over HTTPS: secure cookies, HSTS, and X-Forwarded-Proto of the proxy is trusted."
+)
+CSRF_TRUSTED_ORIGINS = [f"https://{host.lstrip('.')}" for host in ALLOWED_HOSTS if host != "*"] if HTTPS else []
+if "*" in ALLOWED_HOSTS and not DEBUG:
+    raise ImproperlyConfigured("ALLOWED_HOSTS is '*'. Name the hosts: cookies and WebSockets are checked against them.")
+
+# Work
+AGENT_THREADS = env.number("AGENT_THREADS", 4, "Runs that one agent worker drives at once.", low=1, high=64)
+LEASE_SECONDS = env.number(
+    "LEASE_SECONDS", 60, "A step whose worker is silent for so long is given to another.", low=2, high=3600
+)
+MAX_UPLOAD_KB = env.number("MAX_UPLOAD_KB", 1024, "Largest Python file that can be uploaded.", low=1, high=10240)
+MAX_ARTIFACT_MB = env.number(
+    "MAX_ARTIFACT_MB", 64, "Largest profiler report, trace or log a runner may store.", low=1, high=4096
+)
+SANDBOX = env.choice("SANDBOX", "", SANDBOX_KINDS, "What runners isolate programs with. `unsafe`: nothing, with a banner.")
+LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), "How much the processes say.")
+
+TESTING = "pytest" in sys.modules
+
+# From here on nothing is read, only derived.
+ROOT_URLCONF = "stitchweb.urls"
+ASGI_APPLICATION = "stitchweb.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "teams.User"
+USE_TZ = True
+LANGUAGE_CODE = "en"
+
+INSTALLED_APPS = [
+    "daphne",  # before staticfiles: its runserver speaks ASGI
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.humanize",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_htmx",
+    "stitchweb.core",
+    "stitchweb.teams",
+    "stitchweb.programs",
+    "stitchweb.runs",
+]
+
+MIDDLEWARE = [
+    "stitchweb.core.middleware.security_headers",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "stitchweb.core.context.site",
+            ],
+        },
+    }
+]
+
+# People
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+
+# Browser
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+if HTTPS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 30 * 24 * 3600
+
+# Uploads are read into memory, checked and stored as rows; a batch of them is bounded.
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(8 * 1024, 4 * MAX_UPLOAD_KB) * 1024
+DATA_UPLOAD_MAX_NUMBER_FILES = 500
+
+# Files
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+MEDIA_ROOT = DATA_DIR / "media"  # never served as such: every stored file goes through a view that checks access
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG or TESTING
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# Broker and doorbell. The kept socket of the embedded server is known before it runs, so any process finds it.
+BROKER_SOCKET = socket_path(DATA_DIR)
+BROKER_URL = REDIS_URL or f"unix://{BROKER_SOCKET}"
+CHANNEL_LAYERS = {
+    "default": {
+        # Publish and subscribe: a bounded list per channel would drop silently and stay full; here a socket that is away
+        # misses a doorbell and looks for itself two seconds later.
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        # redis-py 8 ends an idle read after five seconds unless told otherwise, and that ends the consumer.
+        "CONFIG": {"hosts": [{"address": BROKER_URL, "socket_timeout": None, "socket_connect_timeout": 5}]},
+    }
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "loggers": {
+        "daphne.http_protocol": {"level": "WARNING"},
+        "django.channels.server": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},
+    },
+}

@@ -1,0 +1,14 @@
+"""All addresses. Pages are in each app's `urls`; the job endpoint, health and sign-in links stand here."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+from stitchweb.core.health import health
+from stitchweb.teams.links import login_link
+
+urlpatterns = [
+    path("health/", health, name="health"),
+    path("login/<str:token>", login_link, name="login-link"),
+    path("jobs/", include("stitchweb.runs.job_urls")),
+]
