@@ -120,12 +120,14 @@ def config() -> Config:
 
 
 def private_folder(path: Path) -> Path:
-    """Makes `path` if needed and returns it. Raises HandsError unless it is a real folder that only this user may enter.
+    """Makes `path` if needed and returns it. Raises HandsError unless it is a real folder that only this user may write.
 
-    A folder below `/tmp` could have been made by somebody else before us; locks in it would then be theirs to hold.
+    A folder below `/tmp` could have been made by somebody else before us; what lies in it would then be theirs to change.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = path.lstat()
-    if path.is_symlink() or state.st_uid != os.getuid() or state.st_mode & 0o077:
-        raise HandsError(f"The folder {path} is not private to this user; remove it, or set RUNNER_RUNTIME_DIR to another one.")
+    if path.is_symlink() or state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise HandsError(
+            f"Others than this user may write to the folder {path}; remove it, or set RUNNER_RUNTIME_DIR and RUNNER_CACHE_DIR."
+        )
     return path

@@ -27,8 +27,8 @@ class Base:
     """Where groups can be made. `memory` and `pids` are the same folder on v2."""
 
     kind: Kind
-    memory: Path | None = None
-    pids: Path | None = None
+    memory: Path = _ROOT
+    pids: Path = _ROOT
 
 
 @dataclass
@@ -118,8 +118,12 @@ def base() -> Base:
         found = Base("v2", folder, folder)
         if _works(found):
             return found
-    found = Base("v1", _own("memory"), _own("pids"))
-    return found if found.memory and found.pids and _works(found) else Base("none")
+    memory, pids = _own("memory"), _own("pids")
+    if memory is not None and pids is not None:
+        found = Base("v1", memory, pids)
+        if _works(found):
+            return found
+    return Base("none")
 
 
 def make(limits: Limits) -> Group:
@@ -131,7 +135,6 @@ def make(limits: Limits) -> Group:
 def _make(found: Base, limits: Limits) -> Group:
     name = f"stitchweb-{os.getpid()}-{next(_counter)}"
     parents = [found.memory] if found.kind == "v2" else [found.memory, found.pids]
-    parents = [parent for parent in parents if parent is not None]
     group = Group(found.kind, tuple(parent / name for parent in parents))
     memory = limits.memory_mib << 20
     if found.kind == "v2":

@@ -72,7 +72,7 @@ class Sandbox:
     def start(cls, spec: SandboxSpec) -> Sandbox:
         """A process that has its files and has loaded its role; a waiting one of the pool where there is one.
 
-        Raises SandboxUnavailable when this machine has no boundary to offer, ChildError and its siblings when a role does not load.
+        Raises SandboxUnavailable when this machine has no boundary to offer, ChildError or a sibling when a role does not load.
         """
         from gpu_runner.sandbox import pool, selftest
 
@@ -81,7 +81,11 @@ class Sandbox:
         threads = spec.threads or settings.threads
         sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES else None
         sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False)
-        sandbox.assign(spec)
+        try:
+            sandbox.assign(spec)
+        except BaseException:
+            sandbox.close()
+            raise
         return sandbox
 
     def assign(self, spec: SandboxSpec) -> None:

@@ -31,10 +31,10 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     # the machine
     "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
     "delete_module": (176, 106), "create_module": (174, None), "reboot": (169, 142), "swapon": (167, 224),
-    "swapoff": (168, 225), "syslog": (103, 116), "acct": (163, 89), "quotactl": (179, 60), "quotactl_fd": (443, 443), "iopl": (172, None),
-    "ioperm": (173, None), "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171), "sethostname": (170, 161), "setdomainname": (171, 162), "personality": (135, 92),
-    "modify_ldt": (154, None), "vhangup": (153, 58), "uselib": (134, None), "nfsservctl": (180, 42),
+    "swapoff": (168, 225), "syslog": (103, 116), "acct": (163, 89), "quotactl": (179, 60), "quotactl_fd": (443, 443),
+    "iopl": (172, None), "ioperm": (173, None), "settimeofday": (164, 170), "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "personality": (135, 92), "modify_ldt": (154, None), "vhangup": (153, 58), "uselib": (134, None), "nfsservctl": (180, 42),
     # memory and queues outside the address space and the sized file systems
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
     "shmdt": (67, 197), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192),

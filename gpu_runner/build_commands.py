@@ -1,0 +1,113 @@
+"""How kernels become one library: which compiler, which flags, in which order. Commands run in the folder of the candidate."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gpu_runner.config import config
+from gpu_runner.contracts import CandidateFiles, digest
+from gpu_runner.contracts.candidate import LIBRARY_FILE
+
+OUT = "/tmp/build"  # noqa: S108 - the sandbox's own
+# The architecture-specific features (wgmma, TMA) exist only in the "a" variants, which run on exactly that architecture.
+_SPECIFIC = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a", "sm_120": "sm_120a"}
+_CUDA_TARGET = re.compile(r"^sm_\d{2,3}$")
+_LIBRARIES = ("-lcublas", "-lcublasLt")
+_NVCC_OWN = ("-O2", "-O3", "-std=c++17", "-std=c++20", "--expt-relaxed-constexpr", "--expt-extended-lambda")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`compile`: source and command, independent of each other; `link` comes last. `libraries`: to be found by the builder."""
+
+    compile: tuple[tuple[str, tuple[str, ...]], ...]
+    link: tuple[str, ...]
+    libraries: tuple[str, ...]
+    library: str
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The first compilation, as an example for people."""
+        return self.compile[0][1]
+
+
+def plan(candidate: CandidateFiles, target: str, out: str = OUT) -> Plan:
+    """The commands for `target`. Raises ValueError with a sentence for a program that cannot be built for it."""
+    sources = candidate.kernel_sources
+    cuda = [path for path in sources if path.endswith(".cu")]
+    if target != "cpu" and not _CUDA_TARGET.match(target):
+        raise ValueError(
+            f"the target {target!r} is not one that kernels can be built for: use cpu or an architecture such as sm_90"
+        )
+    if cuda and target == "cpu":
+        raise ValueError(f"{cuda[0]} is a CUDA source, but the target is cpu: write kernels/*.cpp, or choose a CUDA target")
+    flags = candidate.manifest.flags
+    steps = []
+    for number, path in enumerate(sources):
+        compiler = _nvcc(flags, target) if path.endswith(".cu") else _cxx(flags)
+        steps.append((path, (*compiler, "-c", path, "-o", f"{out}/{number}.o")))
+    objects = tuple(f"{out}/{number}.o" for number in range(len(sources)))
+    library = f"{out}/{LIBRARY_FILE}"
+    # Linked without -fopenmp and so without a runtime of its own: the GOMP_* symbols stay open and are found in the OpenMP that
+    # torch has already loaded for everyone. Named here, a second one would come in wherever torch bundles it under another file
+    # name, with threads of its own that fight torch's and do not follow torch.set_num_threads.
+    # -Bsymbolic: a kernel called like a function of some loaded library calls itself, not that one.
+    options = ("-shared", "-Wl,-Bsymbolic") if not cuda else ("-shared", *_architecture(target), "-Xlinker", "-Bsymbolic")
+    linker = config().nvcc if cuda else config().cxx
+    libraries = tuple(flag.removeprefix("-l") for flag in flags if flag in _LIBRARIES)
+    return Plan(tuple(steps), (linker, *options, "-o", library, *objects), libraries, library)
+
+
+def _cxx(flags: tuple[str, ...]) -> tuple[str, ...]:
+    own = [flag for flag in flags if not flag.startswith(("--expt", "-l"))]
+    return (config().cxx, *own, "-fPIC", "-fdiagnostics-color=never")
+
+
+def _nvcc(flags: tuple[str, ...], target: str) -> tuple[str, ...]:
+    own = [flag for flag in flags if flag in _NVCC_OWN]
+    # -m… flags are left out: a .cu file's host half only launches, and nvcc cannot parse every intrinsic header they open.
+    host = [flag for flag in flags if flag not in _NVCC_OWN and not flag.startswith(("-l", "-m"))]
+    passed = [word for flag in [*host, "-fPIC"] for word in ("-Xcompiler", flag)]
+    return (config().nvcc, *_architecture(target), "-lineinfo", *own, *passed)
+
+
+def _architecture(target: str) -> tuple[str, ...]:
+    return (f"-arch={_SPECIFIC.get(target, target)}",)
+
+
+def key(candidate: CandidateFiles, target: str) -> str:
+    """What the library depends on: sources, headers, flags, target, compilers and, for `-march=native`, this processor."""
+    sources = {path: text for path, text in candidate.files.items() if path.startswith("kernels/")}
+    made = plan(candidate, target)
+    compilers = {made.link[0], *(command[0] for _, command in made.compile)}
+    return digest(
+        {
+            "sources": sources,
+            "commands": [made.compile, made.link, made.libraries],
+            "compilers": {name: compiler_version(name) for name in sorted(compilers)},
+            "processor": processor_features(),
+        }
+    )
+
+
+@lru_cache(maxsize=8)
+def compiler_version(name: str) -> str:
+    """The first lines a compiler says of itself, or an empty text where it is not installed."""
+    path = shutil.which(name, path="/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin")
+    if path is None:
+        return ""
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    return answer.stdout.strip()
+
+
+@lru_cache(maxsize=1)
+def processor_features() -> str:
+    """Model and instruction sets of the first processor; libraries built for another one may not run here."""
+    wanted = ("model name", "flags", "Features", "CPU part")
+    lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    return "\n".join(line for line in lines if line.split("\t")[0].strip() in wanted)
