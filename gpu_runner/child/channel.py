@@ -16,6 +16,7 @@ class Channel:
     def __init__(self, fd: int) -> None:
         self._sock = socket.socket(fileno=fd)
         self._answer_fd = -1
+        self._question = ""
 
     def answer_through(self, fd: int) -> None:
         """Answers too long for a message go into this memory."""
@@ -38,11 +39,12 @@ class Channel:
             with mmap.mmap(fd, message["long"], prot=mmap.PROT_READ) as memory:
                 message = json.loads(memory[:])
             os.close(fd)
+        self._question = message["question"]
         return message["kind"], message["payload"], received
 
     def send(self, kind: str, payload: dict) -> None:
-        """Sends one message. Raises ValueError when it is too long even for the answer's memory."""
-        data = json.dumps({"kind": kind, "payload": payload}).encode()
+        """Answers the last message received. Raises ValueError when it is too long even for the answer's memory."""
+        data = json.dumps({"kind": kind, "payload": payload, "question": self._question}).encode()
         if len(data) > MESSAGE_BYTES:
             if self._answer_fd < 0 or len(data) > os.fstat(self._answer_fd).st_size:
                 raise ValueError(f"an answer of {len(data)} bytes is too long")

@@ -19,6 +19,7 @@ from gpu_runner.contracts import Limits
 
 Kind = Literal["v2", "v1", "none"]
 _ROOT = Path("/sys/fs/cgroup")
+_PREFIX = "stitchweb-"
 _counter = itertools.count()
 
 
@@ -117,13 +118,24 @@ def base() -> Base:
                 control.write_text("+memory +pids")
         found = Base("v2", folder, folder)
         if _works(found):
-            return found
+            return _swept(found)
     memory, pids = _own("memory"), _own("pids")
     if memory is not None and pids is not None:
         found = Base("v1", memory, pids)
         if _works(found):
-            return found
+            return _swept(found)
     return Base("none")
+
+
+def _swept(found: Base) -> Base:
+    """Removes what runners that were killed left behind; a group that is still in use refuses."""
+    for parent in {found.memory, found.pids}:
+        for folder in parent.glob(f"{_PREFIX}*"):
+            owner = folder.name.removeprefix(_PREFIX).split("-")[0]
+            if not Path("/proc", owner).exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+    return found
 
 
 def make(limits: Limits) -> Group:
@@ -133,7 +145,7 @@ def make(limits: Limits) -> Group:
 
 
 def _make(found: Base, limits: Limits) -> Group:
-    name = f"stitchweb-{os.getpid()}-{next(_counter)}"
+    name = f"{_PREFIX}{os.getpid()}-{next(_counter)}"
     parents = [found.memory] if found.kind == "v2" else [found.memory, found.pids]
     group = Group(found.kind, tuple(parent / name for parent in parents))
     memory = limits.memory_mib << 20

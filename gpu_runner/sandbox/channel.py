@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import contextlib
 import json
+import secrets
 import select
 import socket
 import time
@@ -21,7 +22,8 @@ from gpu_runner.sandbox.errors import ChildProtocol
 from gpu_runner.sandbox.memory import Memory
 
 MESSAGE_BYTES = 65_536
-ANSWER_BYTES = 32 << 20
+# Parsed JSON is many times its text: 8 MiB of empty lists are about 200 MiB in the parent, which is bearable.
+ANSWER_BYTES = 8 << 20
 MAX_FDS = 200
 KINDS = frozenset({"ready", "progress", "done", "error"})
 _SLICE_S = 0.2  # how often a waiting parent looks whether it was cancelled
@@ -47,12 +49,17 @@ class Channel:
     def __init__(self, sock: socket.socket, answer: Memory | None = None) -> None:
         self._sock = sock
         self._answer = answer
+        self._question = ""
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
 
     def send(self, kind: str, payload: dict[str, Any], fds: Sequence[int] = (), timeout: float = 10.0) -> None:
-        """Sends one message with its descriptors. Raises Ended when nobody listens, Late when the child does not read."""
-        data = json.dumps({"kind": kind, "payload": payload}).encode()
+        """Sends one message with its descriptors. Raises Ended when nobody listens, Late when the child does not read.
+
+        It carries a fresh random word that its answer must repeat, so that no answer can be sent before the question is known.
+        """
+        self._question = secrets.token_hex(8)
+        data = json.dumps({"kind": kind, "payload": payload, "question": self._question}).encode()
         with contextlib.ExitStack() as stack:
             if len(data) > MESSAGE_BYTES:
                 fds = [*fds, stack.enter_context(Memory.of(data, "stitchweb-message")).fd]
@@ -68,8 +75,8 @@ class Channel:
             except OSError:
                 raise Ended from None
 
-    def receive(self, deadline: float, stop: Callable[[], bool] | None = None) -> Message:
-        """The next message, waited for until `deadline` (`time.monotonic`). `stop` is asked a few times a second and may raise.
+    def receive(self, deadline: float, stop: Callable[[], None] | None = None) -> Message:
+        """The next message, awaited until `deadline` (`time.monotonic`). `stop` is called a few times a second and may raise.
 
         Raises Ended, Late, or ChildProtocol for what is no message.
         """
@@ -77,8 +84,10 @@ class Channel:
             left = deadline - time.monotonic()
             if self._poll.poll(1000 * max(0.0, min(left, _SLICE_S))):
                 break
-            if left <= 0 or (stop is not None and stop()):
+            if left <= 0:
                 raise Late
+            if stop is not None:
+                stop()
         try:
             # No room for ancillary data: descriptors that the child sends are dropped by the kernel and show as MSG_CTRUNC.
             data, _, flags, _ = self._sock.recvmsg(MESSAGE_BYTES)
@@ -96,8 +105,10 @@ class Channel:
             if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= self._answer.size:
                 raise ChildProtocol("The program announced a long answer of an impossible size, and was ended.")
             value = _parse(self._answer.read(size))
-        if not (isinstance(value, dict) and set(value) == {"kind", "payload"}):
+        if not (isinstance(value, dict) and set(value) == {"kind", "payload", "question"}):
             raise ChildProtocol("The program sent a message without a kind and a payload, and was ended.")
+        if value["question"] != self._question:
+            raise ChildProtocol("The program sent an answer that nobody had asked for, and was ended.")
         kind, payload = value["kind"], value["payload"]
         if not (isinstance(kind, str) and kind in KINDS and isinstance(payload, dict)):
             raise ChildProtocol("The program sent a message of an unknown kind, and was ended.")

@@ -24,7 +24,6 @@ from gpu_runner.sandbox.errors import (
     ChildCrashed,
     ChildError,
     ChildMemory,
-    ChildOutputLimit,
     ChildProtocol,
     ChildTimedOut,
     SandboxError,
@@ -53,9 +52,10 @@ class Sandbox:
         self._lock = threading.Lock()
         self._closed = False
         self._error: SandboxError | None = None
+        self._init = -1
+        self._memory_killed = False
         self._launched = launch(settings, limits, threads, devices, warm)
         self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
-        self._init = -1
         try:
             message = self._launched.channel.receive(time.monotonic() + _START_S)
             if message.kind != "ready":
@@ -139,10 +139,9 @@ class Sandbox:
         if timeout is not None:
             deadline = min(deadline, time.monotonic() + timeout)
 
-        def stop() -> bool:
+        def stop() -> None:
             if cancelled is not None and cancelled():
                 raise Cancelled("The job was cancelled.")
-            return self._closed
 
         try:
             self._launched.channel.send(kind, payload, fds)
@@ -173,24 +172,25 @@ class Sandbox:
             raise
 
     def kill(self) -> None:
-        """Ends the process and everything it started. From any thread, any number of times; returns when all of it is gone."""
-        self.close()
+        """Ends the process and everything it started. From any thread, any number of times; returns when all of it is gone.
+
+        A request that waits in another thread raises. What the process held is still to be given back by `close`.
+        """
+        self._kill_for(ChildCrashed("The job was ended."))
+        with self._lock:
+            if not self._closed:
+                self._wait_until_empty()
 
     def close(self) -> None:
-        """As `kill`; also gives back everything the process held."""
+        """Ends it as `kill` does and gives back everything it held. Not while another thread waits in `request`."""
         self._signal()
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             launched = self._launched
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                launched.popen.wait(_EMPTY_S)
-            if getattr(self, "_init", -1) >= 0:
-                # The namespace's first process is only reported dead when every other one in it is gone.
-                poll = select.poll()
-                poll.register(self._init, select.POLLIN)
-                poll.poll(_EMPTY_S * 1000)
+            self._wait_until_empty()
+            if self._init >= 0:
                 os.close(self._init)
             self._watcher.stop()
             self._memory_killed = launched.group.memory_kills() > 0
@@ -210,6 +210,15 @@ class Sandbox:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _wait_until_empty(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._launched.popen.wait(_EMPTY_S)
+        if self._init >= 0:
+            # A namespace's first process is reported dead only when every other one in it is gone.
+            poll = select.poll()
+            poll.register(self._init, select.POLLIN)
+            poll.poll(_EMPTY_S * 1000)
 
     def _signal(self) -> None:
         popen = self._launched.popen
@@ -264,6 +273,3 @@ class Sandbox:
             return -1
         line = os.read(self._launched.status, 4096).splitlines()[0]
         return os.pidfd_open(int(json.loads(line)["child-pid"]))
-
-
-__all__ = ["ChildOutputLimit", "Sandbox"]

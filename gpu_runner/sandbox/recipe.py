@@ -67,12 +67,17 @@ def interpreter_folders() -> list[Path]:
         venv = Path(sys.prefix)
         folders += [venv / "pyvenv.cfg", venv / "bin"]
         folders += {Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
+    # An installation may be reached through a link, and its program then names the folder that the link leads to.
+    real = Path(sys.executable).resolve().parent.parent
+    if not any(real.is_relative_to(folder) for folder in folders):
+        folders.append(real)
     return folders
 
 
 def environment(threads: int) -> dict[str, str]:
     """All that a sandboxed process finds in its environment. USER: torch's compiler asks for it and this uid has no name."""
     tools = os.path.join(sys.prefix, "bin")
+    drivers = ":".join(folder for folder in _DRIVER_LIBRARIES if os.path.isdir(folder))
     return {
         "PATH": f"{tools}:/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin:/sbin",
         "HOME": SCRATCH_INSIDE,
@@ -81,9 +86,7 @@ def environment(threads: int) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
-        "LD_LIBRARY_PATH": ":".join(folder for folder in _DRIVER_LIBRARIES if os.path.isdir(folder)),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    } | ({"LD_LIBRARY_PATH": drivers} if drivers else {})
 
 
 def rlimits(limits: Limits, cpus: int, gpu: bool, own_uid: bool = True) -> dict[str, int]:
