@@ -25,7 +25,7 @@ class MemoryBlobs:
 
 
 class FolderBlobs:
-    """A `BlobStore` in a folder, `ab/abcdef…` per blob. A blob appears whole or not at all; one that is there is not rewritten."""
+    """A `BlobStore` in a folder, `ab/abcdef…` per blob. A blob appears whole or not at all, and is never rewritten."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -147,7 +147,7 @@ CandidateStatus = Literal["coded", "building", "checking", "timing", "profiling"
 
 
 class Candidate(Contract):
-    """One program. `files` maps path to blob. `speedup` is over eager, from the quick timing of the loop; `confirmed` is the full one."""
+    """One program. `files` maps path to blob. `timing` is the quick one of the loop, `confirmed` the full one at its end."""
 
     id: str  # c1, c2, … in order of birth
     parent: str | None  # None: derived from the reference itself
@@ -196,7 +196,7 @@ class Decision(Contract):
 
 
 class Control(Contract):
-    """A person's request. `data`: hint {"text"}; edit_plan {"todos": [{"id", "title", "status"}…]}; branch {"from": candidate id};
+    """A person's request. `data`: hint {"text"}; edit_plan {"todos": [{"id", "title", "status"}…]}; branch {"from": id};
     candidate {"files": {path: BlobRef as JSON}, "sha256", "parent", "title"}, made by `agents.steps.hand_made`."""
 
     id: str

@@ -63,7 +63,7 @@ LEAST_S = 30.0
 
 
 def loop_protocol(options: Options) -> Protocol:
-    """What candidates are checked and timed with inside the loop: the quick protocol at the run's own tolerances and thresholds."""
+    """What candidates are checked and timed with inside the loop: `quick`, at the tolerances and thresholds of the run."""
     full = options.protocol
     same = {
         "rtol": full.rtol,

@@ -77,6 +77,13 @@ def register(name: str, factory: Callable[[], Engineer]) -> None:
     _REGISTRY[name] = factory
 
 
+def known() -> list[str]:
+    """The names of all registered engineers, sorted."""
+    import agents.engineers.offline  # noqa: F401  as in `engineer`
+
+    return sorted(_REGISTRY)
+
+
 def engineer(name: str) -> Engineer:
     """The engineer of that name. Raises ValueError with the known names."""
     import agents.engineers.offline  # noqa: F401  registers itself; imported late because it imports this module

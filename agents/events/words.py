@@ -1,9 +1,4 @@
-"""What happened in a run, as numbered facts, and the view that is their fold.
-
-An event carries whole small states ("this candidate is now …"), so that folding is replacing by id and the last word wins.
-Payloads stay under 8 kB; anything bigger is a blob that the payload names. `events_of` turns one applied outcome into events;
-`fold` turns events into the `View` that the run page, the headless `events.jsonl` and `import_run` share.
-"""
+"""The words of a run's history: the kinds of event, what each carries, and the view they fold into."""
 
 from __future__ import annotations
 
@@ -30,6 +25,10 @@ EventKind = Literal[
     "log.lines",  # {"stream": str, "text": str}; coalesced, at most 10 a second per stream
     "run.finished",  # ResultView
 ]
+
+
+MAX_PAYLOAD = 8000  # bytes of JSON
+LOG_KEPT = 16_000  # characters of a stream that the view keeps
 
 
 class Event(Contract):

@@ -209,7 +209,7 @@ def _planned(state: State, outcome: Planned) -> State:
         approved=not state.options.approve_plan or not fresh,
     )
     tries = {key: n for key, n in state.tries.items() if key != "plan"}
-    state = state.model_copy(update={"plans": (*state.plans, plan), "tries": tries, "failures_in_row": 0})
+    state = state.model_copy(update={"plans": (*state.plans, plan), "tries": tries, "failures_in_row": 0, "error": ""})
     return after_attempt(state, None)
 
 

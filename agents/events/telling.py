@@ -1,0 +1,251 @@
+"""From one applied outcome to the events that tell it: whatever differs between the state before and after is said once."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agents.events.coalesce import pieces
+from agents.events.panels import analysis_view, candidate_payload, plan_payloads, profile_view, rows_apart, timing_payload
+from agents.events.shrink import Payload, bounded, cut, plain
+from agents.events.words import ControlView, Event, EventKind, ResultView, RunHeader, StatusLine, UsageView
+from agents.loop import next_step
+from agents.loop.steering import refusal
+from agents.result import line_of, sentence_of, verdict_of
+from agents.state import BlobStore, Broken, Control, Outcome, State, Status, Steered, Step, Stop, Unusable
+from gpu_runner.contracts import BlobRef, Progress
+
+Said = tuple[EventKind, str, Payload]
+
+
+def created(state: State, at: float, seq0: int = 0, synthetic: bool = False) -> list[Event]:
+    """The first events of a run, numbered from `seq0` + 1."""
+    options = state.options
+    header = RunHeader(
+        run=state.run,
+        name=state.name,
+        target=options.target,
+        protocol=options.protocol.id,
+        mode=options.mode,
+        precision=options.precision,
+        engineers={"planner": options.planner, "coder": options.coder, "verifier": options.verifier},
+        budget=options.budget.model_dump(mode="json"),
+        source=state.source,
+        synthetic=synthetic,
+    )
+    said: list[Said] = [
+        ("run.created", "system", bounded(plain(header))),
+        ("run.status", "system", _status(state)),
+        ("usage.changed", "system", _usage(state)),
+    ]
+    return _numbered(said, at, seq0)
+
+
+def events_of(
+    before: State, outcome: Outcome | None, after: State, at: float, seq0: int, blobs: BlobStore | None = None
+) -> list[Event]:
+    """The events of one `apply` (or of `start`, with no outcome), numbered from `seq0` + 1; an empty list when nothing changed.
+
+    `at` is seconds since the epoch. With `blobs` the analysis and the profiles show more than their summary.
+    """
+    said: list[Said] = []
+    if isinstance(outcome, Unusable | Broken) and before.step != after.step:
+        stream = "engineer" if isinstance(outcome, Unusable) else "runner"
+        said += [("log.lines", stream, {"stream": stream, "text": piece}) for piece in pieces(cut(outcome.reason, 2000) + "\n")]
+    if after.analysis is not None and before.analysis is None:
+        said.append(("analysis.done", "runner", analysis_view(after.analysis, blobs)))
+    said += _controls(before, outcome, after)
+    said += _plan(before, after)
+    said += _candidates(before, after)
+    said += _profiles(before, after, blobs)
+    for decision in after.decisions[len(before.decisions) :]:
+        said.append(("decision.made", "engineer", bounded(plain(decision))))
+    if after.best != before.best:
+        said.append(("best.changed", "system", {"candidate": after.best}))
+    if after.reference_timing is not None and after.reference_timing != before.reference_timing:
+        said.append(("reference.timed", "runner", timing_payload(after.reference_timing)))
+    if after.usage != before.usage:
+        said.append(("usage.changed", "system", _usage(after)))
+    if (after.status, after.step, after.current) != (before.status, before.step, before.current):
+        said.append(("run.status", "system", _status(after)))
+    if after.status.ended and not before.status.ended:
+        said.append(("run.finished", "system", _result(after)))
+    return _numbered(said, at, seq0)
+
+
+def requested(control: Control, at: float, seq0: int, text: str = "") -> Event:
+    """A person's request as it is filed, before the loop takes it."""
+    return Event(seq=seq0 + 1, kind="control.changed", at=at, who=_who(control), payload=_control(control, "requested", text))
+
+
+def event_of_progress(progress: Progress, step: Step, state: State) -> tuple[EventKind, Payload]:
+    """Kind and payload of a word of the hands; a text too long for one event is cut (`events_of_progress` splits it)."""
+    return events_of_progress(progress, step, state)[0]
+
+
+def events_of_progress(progress: Progress, step: Step, state: State) -> list[tuple[EventKind, Payload]]:
+    """Kinds and payloads of a word of the hands: one, or several where a log text is long."""
+    given = plain(progress.payload)
+    match progress.kind:
+        case "check":
+            return [("check.row", bounded({"candidate": step.candidate, "row": given}))]
+        case "timing":
+            return [("timing.round", bounded({"candidate": step.candidate, **given}))]
+        case "stage":
+            text = cut(str(given.get("text", "")), 200)
+            line = StatusLine.model_validate(_status(state)).model_copy(update={"doing": text or doing_sentence(state)})
+            return [("run.status", plain(line))]
+        case "log":
+            stream = cut(str(given.get("stream") or "runner"), 40)
+            parts = list(pieces(str(given.get("text", "")))) or [""]
+            return [("log.lines", {"stream": stream, "text": part}) for part in parts]
+
+
+def doing_sentence(state: State) -> str:
+    """What the run does now, for a person; empty when it does nothing."""
+    step = next_step(state)
+    if isinstance(step, Stop):
+        return ""
+    name = step.candidate or "the reference"
+    match step.kind:
+        case "analyse":
+            return "Analysing the program"
+        case "plan":
+            return "Making a new plan" if state.plans else "Planning"
+        case "code":
+            todo = state.todo(step.todo) if step.todo else None
+            again = f", after {step.candidate}" if step.candidate else ""
+            return cut(f"Writing a program for “{todo.title}”{again}" if todo else "Writing a program", 200)
+        case "build":
+            return f"Building {name}"
+        case "check":
+            return f"Checking {name}" + (" under the full protocol" if state.stop_cause else "")
+        case "time":
+            return f"Timing {name} against eager"
+        case "confirm":
+            return f"Timing {name} against every baseline"
+        case "profile":
+            return f"Profiling {name}"
+        case "decide":
+            return f"Judging {name}"
+
+
+def _numbered(said: list[Said], at: float, seq0: int) -> list[Event]:
+    return [Event(seq=seq0 + 1 + i, kind=kind, at=at, who=who, payload=payload) for i, (kind, who, payload) in enumerate(said)]
+
+
+def _status(state: State) -> Payload:
+    waiting = ""
+    if state.status is Status.PAUSED:
+        waiting = "Paused by a person."
+    elif state.status is Status.AWAITING_APPROVAL:
+        waiting = "Waits for a person to approve the plan."
+    line = StatusLine(
+        status=state.status,
+        doing=doing_sentence(state),
+        waiting=waiting,
+        step=state.step,
+        candidate=state.current,
+        stop_cause=state.stop_cause,
+        error=cut(state.error, 2000),
+    )
+    return bounded(plain(line))
+
+
+def _usage(state: State) -> Payload:
+    return plain(UsageView(usage=state.usage, budget=state.options.budget.model_dump(mode="json")))
+
+
+def _plan(before: State, after: State) -> list[Said]:
+    plan, old = after.plan, before.plan
+    if plan is None or plan == old:
+        return []
+    if old is None or (plan.version, plan.approved, len(plan.todos)) != (old.version, old.approved, len(old.todos)):
+        who = "engineer" if not plan.note.startswith("Edited by") else "system"
+        head, rest = plan_payloads(plan)
+        return [("plan.made", who, head), *(("todo.changed", who, todo) for todo in rest)]
+    known = {todo.id: todo for todo in old.todos}
+    return [
+        ("todo.changed", "system", bounded(plain(todo.model_copy(update={"data": {}}))))
+        for todo in plan.todos
+        if known.get(todo.id) != todo
+    ]
+
+
+def _candidates(before: State, after: State) -> list[Said]:
+    known = {candidate.id: candidate for candidate in before.candidates}
+    said: list[Said] = []
+    for candidate in after.candidates:
+        old = known.get(candidate.id)
+        if candidate == old:
+            continue
+        payload, whole = candidate_payload(candidate)
+        if not whole and candidate.check and (old is None or old.check != candidate.check):
+            said += [("check.row", "runner", {"candidate": candidate.id, "row": row}) for row in rows_apart(candidate)]
+        said.append(("candidate.changed", "engineer" if old is None else "runner", payload))
+    return said
+
+
+def _profiles(before: State, after: State, blobs: BlobStore | None) -> list[Said]:
+    said: list[Said] = []
+    if after.reference_profile is not None and after.reference_profile != before.reference_profile:
+        said.append(("profile.done", "runner", profile_view(None, after.reference_profile, "", blobs)))
+    known = {candidate.id: candidate.profile for candidate in before.candidates}
+    for candidate in after.candidates:
+        if candidate.profile is not None and candidate.profile != known.get(candidate.id):
+            view = profile_view(candidate.id, candidate.profile, candidate.finding, blobs)
+            said.append(("profile.done", "runner", view))
+    return said
+
+
+def _controls(before: State, outcome: Outcome | None, after: State) -> list[Said]:
+    said: list[Said] = []
+    steered = outcome.control if isinstance(outcome, Steered) else None
+    waiting = {control.id for control in after.controls}
+    if steered is not None and steered.id not in before.steered and steered.id in after.steered:
+        refused = refusal(before, steered)
+        if refused:
+            said.append(("control.changed", _who(steered), _control(steered, "refused", refused)))
+        elif steered.id in waiting:
+            text = "Waits for the attempt under way to end."
+            said.append(("control.changed", _who(steered), _control(steered, "requested", text)))
+        else:
+            said.append(("control.changed", _who(steered), _control(steered, "applied", _applied_text(steered))))
+    born = [_refs(c.files) for c in after.candidates[len(before.candidates) :] if c.author == "person"]
+    for control in before.controls:
+        if control.id in waiting:
+            continue
+        if control.data.get("files") in born:
+            said.append(("control.changed", _who(control), _control(control, "applied", "")))
+        else:
+            said.append(("control.changed", _who(control), _control(control, "refused", "The run ended before its turn.")))
+    return said
+
+
+def _refs(files: dict[str, BlobRef]) -> dict[str, dict[str, Any]]:
+    return {path: ref.model_dump(mode="json") for path, ref in files.items()}
+
+
+def _applied_text(control: Control) -> str:
+    return cut(str(control.data.get("text", "")), 500) if control.kind == "hint" else ""
+
+
+def _control(control: Control, state: Literal["requested", "applied", "refused"], text: str) -> Payload:
+    return bounded(plain(ControlView(id=control.id, kind=control.kind, state=state, by=control.by, text=text)))
+
+
+def _who(control: Control) -> str:
+    return control.by or "system"
+
+
+def _result(state: State) -> Payload:
+    line: dict[str, Any] = line_of(state)
+    view = ResultView(
+        verdict=verdict_of(state),
+        stop_cause=state.stop_cause,
+        sentence=sentence_of(state),
+        best=state.best,
+        speedup_vs_eager=line["speedup_vs_eager"],
+        speedup_vs_compile=line["speedup_vs_compile"],
+        result=line,
+    )
+    return bounded(plain(view))
