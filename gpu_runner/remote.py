@@ -53,13 +53,13 @@ class JobClient:
         self.cancelled = threading.Event()
         self.gone = False
 
-    def claim(self, device: dict[str, Any]) -> bool:
+    def claim(self) -> bool:
         """Take the job. False when it is not to be had (done, cancelled, or claimed by a living runner)."""
         deadline = time.monotonic() + CLAIM_PATIENCE_S
         pause = 0.2
         while True:
             try:
-                answer = self._post("claim", {"worker": self._worker, "device": device})
+                answer = self._post("claim", {"worker": self._worker})
             except Gone:
                 return False
             except OSError as error:
@@ -78,11 +78,11 @@ class JobClient:
         """Queue a message. Log lines of one stream grow together until they are sent."""
         with self._lock:
             last = self._buffer[-1] if self._buffer else None
-            if progress.kind == "log" and last is not None and last.kind == "log":
-                if last.payload.get("stream") == progress.payload.get("stream"):
-                    text = (str(last.payload.get("text", "")) + str(progress.payload.get("text", "")))[-MAX_LOG:]
-                    self._buffer[-1] = Progress(kind="log", payload={**last.payload, "text": text})
-                    return
+            same_log = last is not None and last.kind == progress.kind == "log"
+            if last is not None and same_log and last.payload.get("stream") == progress.payload.get("stream"):
+                text = (str(last.payload.get("text", "")) + str(progress.payload.get("text", "")))[-MAX_LOG:]
+                self._buffer[-1] = Progress(kind="log", payload={**last.payload, "text": text})
+                return
             if len(self._buffer) >= MAX_BUFFERED:
                 self._buffer.popleft()
             self._buffer.append(progress)

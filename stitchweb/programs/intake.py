@@ -54,9 +54,7 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
             for info in infos:
                 path = info.filename.replace("\\", "/")
                 if _unsafe(path):
-                    return _refuse(
-                        name, "path", f"{filename} holds the path {info.filename!r}, which leads out of the archive."
-                    )
+                    return _refuse(name, "path", f"{filename} holds {info.filename!r}, a path that leads out of it.")
                 if stat.S_ISLNK(info.external_attr >> 16):
                     return _refuse(name, "link", f"{filename} holds the link {path!r}; only plain files are read.")
                 if not path.endswith(".py") or _NOISE.search(path):

@@ -40,7 +40,7 @@ class Upload:
 
 
 def create_program(user: User, team: Team, upload: Upload) -> Revision:
-    """A program with its first revision. UploadRefused when the text cannot be one, PermissionDenied without a worker's role."""
+    """A program with its first revision. UploadRefused when the text cannot be one, PermissionDenied unless a member."""
     require_role(user, team.pk, WORKERS)
     problems = check_source(upload.text, upload.filename, upload.entry)
     if problems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.events import Event as EventContract
-from agents.events import View, fold
+from agents.events import View, fold_all
 from stitchweb.runs.models import Event, Run, Snapshot
 
 PAGE = 200
@@ -26,7 +26,7 @@ def view_of(run_id: int, upto: int | None = None) -> View:
         limit = PAGE if upto is None else min(PAGE, upto - view.seq)
         events = events_after(run_id, view.seq, limit) if limit > 0 else []
         if events:
-            view = fold(events, view)
+            view = fold_all(view, events)
         if len(events) < PAGE:
             return view
 

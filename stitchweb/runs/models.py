@@ -189,6 +189,7 @@ class Job(models.Model):
     sent_at = models.DateTimeField(null=True, blank=True)
     report = models.JSONField(null=True, blank=True)
     error = models.TextField(blank=True)
+    seconds = models.FloatField(default=0.0)  # the runner was busy with it
     created_at = models.DateTimeField(default=timezone.now)
     claimed_at = models.DateTimeField(null=True, blank=True)
     done_at = models.DateTimeField(null=True, blank=True)

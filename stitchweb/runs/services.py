@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from agents.events import ControlView, Event, RunHeader
+from agents.events import created, requested
 from agents.loop.steering import refusal
 from agents.state import Control as ControlRequest
 from agents.state import Options, State
@@ -59,27 +59,9 @@ def create_run(owner: User | None, revision: Revision, options: Options, name: s
     state = State(run=str(run.pk), name=name, source=source, entry=revision.entry, options=options)
     run.state = state.model_dump(mode="json")
     run.save(update_fields=["state"])
-    events.append(run, [created_event(state, at, who=str(owner or "system"), synthetic=synthetic)])
+    events.append(run, created(state, at, synthetic=synthetic))
     dispatch.send_on_commit(dispatch.ADVANCE, dispatch.AGENTS_QUEUE, run_id=run.pk)
     return run
-
-
-def created_event(state: State, at: float, who: str = "system", synthetic: bool = False) -> Event:
-    """The first event of a run: what was asked for."""
-    options = state.options
-    header = RunHeader(
-        run=state.run,
-        name=state.name,
-        target=options.target,
-        protocol=options.protocol.id,
-        mode=options.mode,
-        precision=options.precision,
-        engineers={"planner": options.planner, "coder": options.coder, "verifier": options.verifier},
-        budget=options.budget.model_dump(mode="json"),
-        source=state.source,
-        synthetic=synthetic,
-    )
-    return Event(seq=1, kind="run.created", at=at, who=who, payload=header.model_dump(mode="json"))
 
 
 def engineer_name(options: Options) -> str:
@@ -104,9 +86,8 @@ def control(user: User, run: Run, kind: str, data: dict[str, Any] | None = None)
     if why := refusal(locked.load(), request):
         raise ControlRefused(why)
     row = Control.objects.create(run=locked, kind=kind, user=user, data=data)
-    view = ControlView(id=str(row.pk), kind=kind, state="requested", by=str(user), text=str(data.get("text", ""))[:500])
-    event = Event(seq=1, kind="control.changed", at=time.time(), who=str(user), payload=view.model_dump(mode="json"))
-    events.append(locked, [event])
+    filed = request.model_copy(update={"id": str(row.pk)})
+    events.append(locked, [requested(filed, time.time(), locked.last_seq, str(data.get("text", ""))[:500])])
     if kind == "cancel" and locked.cancel_requested_at is None:
         locked.cancel_requested_at = timezone.now()
         locked.save(update_fields=["cancel_requested_at"])

@@ -1,0 +1,232 @@
+"""Jobs from birth to report: made with their step, claimed by one runner at a time, told about, reported once."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core import signing
+from django.db import transaction
+from django.utils import timezone
+from pydantic import TypeAdapter, ValidationError
+
+from agents.events import Event, events_of_progress
+from agents.state import Step
+from gpu_runner.broker import TASK
+from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, Progress, Report, Task
+from stitchweb.programs.models import AnalysisState, Revision
+from stitchweb.runs import dispatch, events
+from stitchweb.runs.models import Job, JobState, Run
+
+logger = logging.getLogger(__name__)
+
+OPEN = (JobState.QUEUED, JobState.CLAIMED)
+MAX_CLAIMS = 3  # a job that ended its runner three times is the job's fault
+TOKEN_LIFE = timedelta(days=2)
+_SALT = "stitchweb.runs.job"
+_PROGRESS: TypeAdapter[list[Progress]] = TypeAdapter(list[Progress])
+_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+
+
+class JobGone(Exception):
+    """Nothing is wanted of this runner any more: the job is done, cancelled, or another's."""
+
+
+# ---- birth
+
+
+def create_for_step(run: Run, step: Step, task: Task) -> Job:
+    """The job of a hands' step, inside the transaction that decided it; sent on commit."""
+    job = Job.objects.create(
+        run=run,
+        step=step.index,
+        kind=step.kind,
+        queue=dispatch.runner_queue(task.target),
+        candidate=step.candidate or "",
+        task=task.model_dump(mode="json"),
+    )
+    send_on_commit(job)
+    ahead = Job.objects.filter(queue=job.queue, state__in=OPEN, pk__lt=job.pk).count()
+    if ahead:
+        tell_waiting(run, job, f"Waits for a {task.target} runner: {ahead} {'job' if ahead == 1 else 'jobs'} before it.")
+    return job
+
+
+def create_analysis(revision: Revision) -> Job:
+    """Ask what a revision is, before any run. The answer is kept in `revision.analysis`."""
+    task = AnalyseTask(target="cpu", source=revision.source, protocol=PROTOCOLS["strict"])
+    with transaction.atomic():
+        job = Job.objects.create(
+            revision=revision, kind="analyse", queue=dispatch.runner_queue("cpu"), task=task.model_dump(mode="json")
+        )
+        Revision.objects.filter(pk=revision.pk).update(analysis_state=AnalysisState.QUEUED, analysis_error="")
+        send_on_commit(job)
+    return job
+
+
+def token_of(job_id: int) -> str:
+    """The right to speak for one job, for two days. Signed, not stored."""
+    return signing.dumps(job_id, salt=_SALT)
+
+
+def job_of(token: str) -> int | None:
+    """The job a token speaks for; None for a forged or an old one."""
+    try:
+        value = signing.loads(token, salt=_SALT, max_age=TOKEN_LIFE)
+    except signing.BadSignature:
+        return None
+    return value if isinstance(value, int) else None
+
+
+def send_on_commit(job: Job) -> None:
+    transaction.on_commit(lambda: send(job), robust=True)
+
+
+def send(job: Job) -> None:
+    """Put the job's message into its queue. The row notes it, so that the sweeper knows what never left."""
+    message = {"id": job.pk, "endpoint": f"{settings.JOB_ENDPOINT}/jobs/{job.pk}", "token": token_of(job.pk), "task": job.task}
+    dispatch.send(TASK, job.queue, job=message)
+    Job.objects.filter(pk=job.pk).update(sent_at=timezone.now(), sends=job.sends + 1)
+
+
+def poke(run_id: int) -> None:
+    """Have the run looked at by an agent worker, after the commit."""
+    Run.objects.filter(pk=run_id).update(poked_at=timezone.now())
+    dispatch.send_on_commit(dispatch.ADVANCE, dispatch.AGENTS_QUEUE, run_id=run_id)
+
+
+def cancel_open(run: Run) -> None:
+    """The run has ended: its open jobs end too. Their runners learn it from the next answer."""
+    Job.objects.filter(run=run, state__in=OPEN).update(state=JobState.CANCELLED, done_at=timezone.now())
+
+
+# ---- the runner's side
+
+
+def claim(job_id: int, worker: str) -> str:
+    """Give the job to a runner; the answer is its claim. JobGone when it is not to be had. One conditional UPDATE decides."""
+    now, mine = timezone.now(), uuid.uuid4().hex
+    with transaction.atomic():
+        job, run = locked(job_id)
+        silent = job.state == JobState.CLAIMED and job.lease_expires is not None and job.lease_expires < now
+        free = job.state == JobState.QUEUED or silent
+        if not free:
+            raise JobGone
+        was_waiting = job.state == JobState.QUEUED
+        job.state, job.claim, job.claims, job.batches = JobState.CLAIMED, mine, job.claims + 1, 0
+        job.worker, job.claimed_at, job.lease_expires = worker[:120], now, _term(now)
+        job.save()
+        if job.revision_id:
+            Revision.objects.filter(pk=job.revision_id).update(analysis_state=AnalysisState.RUNNING)
+        elif run is not None and was_waiting:
+            tell_waiting(run, job, "")
+    return mine
+
+
+def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
+    """Take in a batch and renew the lease; True: stop, the run is cancelled. A batch that was taken before is not told again."""
+    try:
+        said = _PROGRESS.validate_python(messages)
+    except ValidationError:
+        logger.warning("job %s: a batch of progress cannot be read", job_id)
+        said = []
+    now = timezone.now()
+    if not said:
+        # A heartbeat: read, and write only when a good part of the term is over.
+        job = Job.objects.filter(pk=job_id, claim=mine, state=JobState.CLAIMED).first()
+        if job is None:
+            raise JobGone
+        fields: dict[str, Any] = {"batches": batch}
+        if job.lease_expires is None or job.lease_expires < _term(now) - timedelta(seconds=settings.LEASE_SECONDS / 6):
+            fields["lease_expires"] = _term(now)
+        Job.objects.filter(pk=job_id, claim=mine).update(**fields)
+        return bool(job.run_id and Run.objects.filter(pk=job.run_id, cancel_requested_at__isnull=False).exists())
+    with transaction.atomic():
+        job, run = locked(job_id)
+        if job.claim != mine or job.state != JobState.CLAIMED:
+            raise JobGone
+        if batch > job.batches and run is not None and not run.ended:
+            state, step, at = run.load(), _step(job), time.time()
+            told = [
+                Event(seq=1, kind=kind, at=at, who="runner", payload=payload)
+                for message in said
+                for kind, payload in events_of_progress(message, step, state)
+            ]
+            events.append(run, told)
+        job.batches = max(job.batches, batch)
+        job.lease_expires = _term(now)
+        job.save(update_fields=["batches", "lease_expires"])
+        return bool(run and run.cancel_requested_at)
+
+
+@transaction.atomic
+def report(job_id: int, mine: str, body: dict[str, Any] | None, error: str, seconds: float) -> None:
+    """Keep what came out, once; the same runner saying it again is answered alike. JobGone for anybody else."""
+    job, _ = locked(job_id)
+    if job.claim != mine or job.state == JobState.CANCELLED:
+        raise JobGone
+    if job.state in (JobState.DONE, JobState.FAILED):
+        return
+    if body is not None:
+        try:
+            _REPORT.validate_python(body)
+        except ValidationError as problem:
+            body, error = None, f"The runner's report cannot be read: {problem.error_count()} fields are wrong."
+    job.state = JobState.DONE if body is not None else JobState.FAILED
+    job.report, job.error, job.seconds = body, error[:4000], max(0.0, seconds)
+    job.done_at, job.lease_expires = timezone.now(), None
+    job.save()
+    settle(job)
+
+
+def settle(job: Job) -> None:
+    """What follows from a job that has just ended."""
+    if job.run_id:
+        poke(job.run_id)
+        return
+    fields: dict[str, Any] = {"analysis_state": AnalysisState.FAILED, "analysis_error": job.error}
+    if job.report is not None:
+        fields = {"analysis_state": AnalysisState.DONE, "analysis": _without_graph(job.report)}
+    Revision.objects.filter(pk=job.revision_id).update(**fields)
+
+
+def keep_analysis(run: Run) -> None:
+    """A run's own analysis serves its revision too, when that has none."""
+    job = Job.objects.filter(run=run, kind="analyse", state=JobState.DONE).order_by("-pk").first()
+    if job and job.report:
+        waiting = Revision.objects.filter(pk=run.revision_id).exclude(analysis_state=AnalysisState.DONE)
+        waiting.update(analysis_state=AnalysisState.DONE, analysis=_without_graph(job.report), analysis_error="")
+
+
+def tell_waiting(run: Run, job: Job, waiting: str) -> None:
+    """Say on the page why nothing moves, or, with an empty text, that it moves again. The run is locked by the caller."""
+    [(kind, payload)] = events_of_progress(Progress(kind="stage", payload={"text": ""}), _step(job), run.load())
+    payload = payload | {"waiting": waiting}
+    events.append(run, [Event(seq=1, kind=kind, at=time.time(), who="system", payload=payload)])
+
+
+def _step(job: Job) -> Step:
+    return Step(index=job.step or 0, kind=job.kind, candidate=job.candidate or None)  # type: ignore[arg-type]
+
+
+def locked(job_id: int) -> tuple[Job, Run | None]:
+    """The job and its run, both locked: the run first, as everywhere, so that two transactions never wait for each other."""
+    run_id = Job.objects.filter(pk=job_id).values_list("run_id", flat=True).first()
+    run = events.lock(run_id) if run_id else None
+    job = Job.objects.select_for_update().filter(pk=job_id).first()
+    if job is None:
+        raise JobGone
+    return job, run
+
+
+def _term(now: datetime) -> datetime:
+    return now + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def _without_graph(report: dict[str, Any]) -> dict[str, Any]:
+    """The graph may be large and serves engineers only, who read the whole report."""
+    return Analysis.model_validate(report).model_copy(update={"graph": None}).model_dump(mode="json")

@@ -1,0 +1,121 @@
+"""The job endpoint: what runners say over HTTP. No session, no cookie: a signed token that speaks for one job.
+
+Answers: 200 with JSON; 401 without a good token; 410 when nothing is wanted of this runner any more (it stops); 413 and 400
+for what is too large or not understood. Anything else is worth another try.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.core.files.base import ContentFile
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from stitchweb.runs import jobbook
+from stitchweb.runs.models import Artifact, Job, JobState
+
+MAX_BODY = 32 * 1024 * 1024  # of a report: a graph of a large model has some megabytes
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+
+
+class Bad(Exception):
+    """What came cannot be understood."""
+
+    def __init__(self, sentence: str, status: int = 400) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def endpoint(view: Callable[..., dict[str, Any]]) -> Callable[..., JsonResponse]:
+    """Checks the token, then answers with the view's dictionary, or says why not."""
+
+    @csrf_exempt  # no cookie is looked at here, so there is nothing for another site to ride on
+    @require_POST
+    @wraps(view)
+    def wrapper(request: HttpRequest, pk: int, *args: str) -> JsonResponse:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or jobbook.job_of(token) != pk:
+            return JsonResponse({"error": "The token does not speak for this job."}, status=401)
+        try:
+            return JsonResponse(view(request, pk, *args))
+        except jobbook.JobGone:
+            return JsonResponse({"error": "Nothing is wanted of this job any more.", "cancel": True}, status=410)
+        except Bad as bad:
+            return JsonResponse({"error": str(bad)}, status=bad.status)
+
+    return wrapper
+
+
+@endpoint
+def claim(request: HttpRequest, pk: int) -> dict[str, Any]:
+    """{"worker"} → {"claim"}."""
+    return {"claim": jobbook.claim(pk, _text(_body(request), "worker"))}
+
+
+@endpoint
+def progress(request: HttpRequest, pk: int) -> dict[str, Any]:
+    """{"claim", "batch", "messages"} → {"cancel"}. Renews the lease; an empty batch is a heartbeat."""
+    body = _body(request)
+    batch, messages = body.get("batch"), body.get("messages")
+    if not isinstance(batch, int) or not isinstance(messages, list):
+        raise Bad("A batch needs its number and a list of messages.")
+    return {"cancel": jobbook.progress(pk, _text(body, "claim"), batch, messages)}
+
+
+@endpoint
+def report(request: HttpRequest, pk: int) -> dict[str, Any]:
+    """{"claim", "report" or "error", "seconds"} → {}. Accepted once; the same again is answered alike."""
+    body = _body(request)
+    out, seconds = body.get("report"), body.get("seconds", 0.0)
+    if out is not None and not isinstance(out, dict):
+        raise Bad("A report is an object.")
+    if not isinstance(seconds, int | float):
+        raise Bad("The seconds are a number.")
+    jobbook.report(pk, _text(body, "claim"), out, str(body.get("error") or ""), float(seconds))
+    return {}
+
+
+@endpoint
+def artifact(request: HttpRequest, pk: int, name: str) -> dict[str, Any]:
+    """The bytes of a file, with its claim in the header X-Claim. The same name again is answered alike and not stored twice."""
+    if not _NAME.match(name):
+        raise Bad("A file's name has letters, digits, dots and dashes.")
+    if not Job.objects.filter(pk=pk, claim=request.headers.get("X-Claim", "-"), state=JobState.CLAIMED).exists():
+        raise jobbook.JobGone
+    if not Artifact.objects.filter(job_id=pk, name=name).exists():
+        data = _read(request, settings.MAX_ARTIFACT_MB * 1024 * 1024)
+        row = Artifact(job_id=pk, name=name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+        row.file.save(f"{pk}-{name}", ContentFile(data), save=True)
+    return {}
+
+
+def _body(request: HttpRequest) -> dict[str, Any]:
+    try:
+        body = json.loads(_read(request, MAX_BODY))
+    except ValueError:
+        raise Bad("The body is not JSON.") from None
+    if not isinstance(body, dict):
+        raise Bad("The body is not an object.")
+    return body
+
+
+def _read(request: HttpRequest, limit: int) -> bytes:
+    data = request.read(limit + 1)
+    if len(data) > limit:
+        raise Bad(f"At most {limit} bytes are taken.", status=413)
+    return data
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise Bad(f"The field {name!r} is missing.")
+    return value

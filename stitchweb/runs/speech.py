@@ -1,0 +1,46 @@
+"""What an engineer says while it thinks, as events: coalesced, under the lease, never in its way."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from django.db import DatabaseError, transaction
+
+from agents.events import Coalescer, Event
+from stitchweb.runs import events
+from stitchweb.runs.lease import Lease
+
+logger = logging.getLogger(__name__)
+
+
+class Speech:
+    """A context whose value is the engineer's `say`. What still waits when the block ends is stored then."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._texts = Coalescer()
+
+    def __enter__(self) -> Callable[[str], None]:
+        return self._say
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._write(self._texts.flush())
+
+    def _say(self, text: str) -> None:
+        self._write(self._texts.add("engineer", text, time.time()))
+
+    def _write(self, payloads: list[dict[str, str]]) -> None:
+        if not payloads:
+            return
+        at = time.time()
+        told = [Event(seq=1, kind="log.lines", at=at, who="engineer", payload=dict(payload)) for payload in payloads]
+        try:
+            with transaction.atomic():
+                run = events.lock(self._lease.run_id)
+                if run.lease == self._lease.token:
+                    events.append(run, told)
+        except DatabaseError:  # words for the page are not worth a step
+            logger.warning("run %s: some words of its engineer are lost", self._lease.run_id, exc_info=True)

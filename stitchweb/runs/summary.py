@@ -1,0 +1,40 @@
+"""The columns of a run that lists show, from its state. The state stays the truth."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django.utils import timezone
+
+from agents.result import line_of, sentence_of, verdict_of
+from agents.state import State
+from stitchweb.runs.models import Run
+
+COLUMNS = [
+    "state", "status", "step", "candidates", "best", "speed", "speedup", "speedup_low", "speedup_high", "speedup_compile",
+    "verdict", "stop_cause", "sentence", "result", "started_at", "ended_at", "changed_at",
+]  # fmt: skip
+
+
+def put_state(run: Run, state: State) -> None:
+    """Write the state and what follows from it into the row's fields. The caller saves `COLUMNS`."""
+    run.state = state.model_dump(mode="json")
+    run.status = state.status.value
+    run.step = state.step
+    run.candidates = len(state.candidates)
+    run.best = state.best or ""
+    run.stop_cause = state.stop_cause.value if state.stop_cause else ""
+    run.changed_at = timezone.now()
+    if state.started_at is not None:
+        run.started_at = datetime.fromtimestamp(state.started_at, UTC)
+    best = state.candidate(state.best) if state.best else None
+    report = (best.confirmed or best.timing) if best else None
+    over = report.over_eager if report else None
+    run.speed = report.speed.value if report else ""
+    run.speedup, run.speedup_low, run.speedup_high = (over.value, over.low, over.high) if over else (None, None, None)
+    run.speedup_compile = report.over_compile.value if report and report.over_compile else None
+    if state.status.ended:
+        run.verdict = verdict_of(state)
+        run.sentence = sentence_of(state)
+        run.result = line_of(state)
+        run.ended_at = datetime.fromtimestamp(state.now, UTC) if state.now is not None else run.changed_at

@@ -1,0 +1,115 @@
+"""What nobody takes care of is sent again: messages that were lost, jobs and runs whose worker died.
+
+Safe to run in several processes at once: everything it touches is claimed by conditional updates or merely poked.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q
+from django.utils import timezone
+
+from stitchweb.runs import dispatch, jobbook
+from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run
+from stitchweb.teams.models import LoginLink
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 5.0  # a message that never left the sender shows within this
+RESEND_S = 120.0  # a message that waits in its queue is sent again after this, then twice as long each time
+MAX_AT_ONCE = 200
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one sweep sent again."""
+
+    jobs: int = 0
+    given_up: int = 0
+    runs: int = 0
+
+
+def sweep() -> Swept:
+    """One sweep. A handful of queries when there is nothing to do."""
+    given_up = _free_lost_jobs()
+    jobs = _resend_jobs()
+    runs = _poke_runs()
+    swept = Swept(jobs, given_up, runs)
+    if swept != Swept():
+        logger.info("sent again: %d jobs, %d runs; given up: %d jobs", jobs, runs, given_up)
+    return swept
+
+
+def forget() -> None:
+    """Remove what has no further use: login links long past."""
+    LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=7)).delete()
+
+
+def _free_lost_jobs() -> int:
+    """Jobs whose runner fell silent go back into the queue; after some times their step ends with the cause."""
+    given_up = 0
+    lost = Job.objects.filter(state=JobState.CLAIMED, lease_expires__lt=timezone.now()).values_list("pk", flat=True)
+    for pk in list(lost[:MAX_AT_ONCE]):
+        with transaction.atomic():
+            job, run = jobbook.locked(pk)
+            if job.state != JobState.CLAIMED or job.lease_expires is None or job.lease_expires >= timezone.now():
+                continue  # it spoke in between
+            if job.claims >= jobbook.MAX_CLAIMS:
+                job.state, job.done_at, job.lease_expires = JobState.FAILED, timezone.now(), None
+                job.error = f"The runner fell silent during this step, {job.claims} times in a row; last it was {job.worker}."
+                job.save()
+                jobbook.settle(job)
+                given_up += 1
+                continue
+            job.state, job.sent_at, job.lease_expires = JobState.QUEUED, None, None
+            job.save()
+            if run is not None:
+                jobbook.tell_waiting(run, job, f"The runner {job.worker} fell silent; the step is given to another.")
+    return given_up
+
+
+def _resend_jobs() -> int:
+    now = timezone.now()
+    waiting = Job.objects.filter(state=JobState.QUEUED, created_at__lt=now - timedelta(seconds=PATIENCE_S))
+    sent = 0
+    for job in waiting.order_by("pk")[:MAX_AT_ONCE]:
+        patience = RESEND_S * 2 ** min(max(0, job.sends - 1), 6)
+        if job.sent_at is not None and job.sent_at > now - timedelta(seconds=patience):
+            continue
+        try:
+            jobbook.send(job)
+        except Exception as error:  # whatever the broker's client raises: it is away, and the next sweep tries again
+            logger.warning("the broker does not take messages: %s", error)
+            break
+        sent += 1
+    return sent
+
+
+def _poke_runs() -> int:
+    """Runs that should move but nobody drives, and requests of people that nobody took."""
+    now = timezone.now()
+    idle = now - timedelta(seconds=max(PATIENCE_S, settings.LEASE_SECONDS / 2))
+    open_job = Job.objects.filter(run=OuterRef("pk"), state__in=jobbook.OPEN, step=F("run__step"))
+    asked = Control.objects.filter(run=OuterRef("pk"), state=ControlState.REQUESTED)
+    stuck = (
+        Run.objects.active()
+        .free(now)
+        .filter(Q(poked_at=None) | Q(poked_at__lt=idle))
+        .filter(Exists(asked) | (~Exists(open_job) & ~Q(status__in=RESTING)))
+        .values_list("pk", flat=True)
+    )
+    poked = 0
+    for pk in list(stuck[:MAX_AT_ONCE]):
+        try:
+            dispatch.send(dispatch.ADVANCE, dispatch.AGENTS_QUEUE, run_id=pk)
+        except Exception as error:
+            logger.warning("the broker does not take messages: %s", error)
+            break
+        Run.objects.filter(pk=pk).update(poked_at=now)
+        poked += 1
+    return poked
