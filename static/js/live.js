@@ -1,0 +1,81 @@
+// The live run page: apply what the server sends, say what was applied, come back where we were.
+//
+// A message is {seq, html, status}. `html` holds elements with ids, each replacing the element of that id (elements that this
+// page does not show are passed by), and <template data-prepend="list"> with rows that are put on top of a list once.
+// The cursor moves only when a message was applied, and travels with every reconnect, so a lost connection loses nothing.
+(() => {
+  "use strict";
+  const live = document.getElementById("live");
+  if (!live || !("WebSocket" in window)) return;
+  const state = document.getElementById("live-state");
+  const shown = document.getElementById("live-seq");
+  const GONE = { 4401: "signed out: sign in again", 4403: "you may not watch this run any more", 4404: "this run is gone" };
+  let cursor = Number(live.dataset.since);
+  let wait = 500;
+
+  const say = (icon, text, hue) => {
+    state.className = `state ${hue}`;
+    state.querySelector("use").setAttribute("href", `#i-${icon}`);
+    state.querySelector("span").textContent = text;
+  };
+
+  // Where the reader is must survive: focus, open details, scrolled boxes.
+  const keep = (old, fresh) => {
+    const open = [...old.querySelectorAll("details")].map((d) => d.open);
+    fresh.querySelectorAll("details").forEach((d, i) => { d.open = Boolean(open[i]); });
+    const boxes = [...old.querySelectorAll(".scroll")].map((b) => [b.scrollTop, b.scrollLeft]);
+    const at = old.contains(document.activeElement)
+      ? [...old.querySelectorAll("a, button, input, select, textarea, summary, [tabindex]")].indexOf(document.activeElement) : -1;
+    return () => {
+      fresh.querySelectorAll(".scroll").forEach((b, i) => { if (boxes[i]) [b.scrollTop, b.scrollLeft] = boxes[i]; });
+      const next = fresh.querySelectorAll("a, button, input, select, textarea, summary, [tabindex]")[at];
+      if (next) next.focus({ preventScroll: true });
+    };
+  };
+
+  const apply = (html) => {
+    const batch = document.createElement("template");
+    batch.innerHTML = html;
+    for (const element of [...batch.content.children]) {
+      if (element.dataset.prepend) {
+        const list = document.getElementById(element.dataset.prepend);
+        for (const row of [...element.content.children].reverse()) {
+          if (list && !document.getElementById(row.id)) list.prepend(row);
+        }
+        while (list && list.childElementCount > Number(list.dataset.max)) list.lastElementChild.remove();
+        continue;
+      }
+      const old = element.id && document.getElementById(element.id);
+      if (!old) continue;
+      const restore = keep(old, element);
+      old.replaceWith(element);
+      restore();
+      if (window.htmx) window.htmx.process(element);
+    }
+  };
+
+  const connect = () => {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = new WebSocket(`${scheme}://${location.host}${live.dataset.path}?since=${cursor}`);
+    socket.addEventListener("open", () => { wait = 500; say("dot", "live", "ok-t"); });
+    socket.addEventListener("message", (event) => {
+      const message = JSON.parse(event.data);
+      if (message.seq > cursor) {
+        apply(message.html || "");
+        cursor = message.seq;
+        shown.textContent = cursor;
+        live.dataset.since = cursor;
+      }
+      socket.send(JSON.stringify({ ack: cursor }));
+    });
+    socket.addEventListener("close", (event) => {
+      if (GONE[event.code]) return say("x", GONE[event.code], "bad-t");
+      say("warn", `reconnecting, showing up to event ${cursor}`, "warn-t");
+      setTimeout(connect, wait * (0.75 + Math.random() / 2));
+      wait = Math.min(wait * 2, 10000);
+    });
+    live.socket = socket;
+  };
+  say("ring", "connecting", "");
+  connect();
+})();

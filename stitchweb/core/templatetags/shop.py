@@ -1,0 +1,112 @@
+"""The shop's template vocabulary: numbers with units, icons, chips, dates. Everything escapes what it is given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from stitchweb.core import numbers, verdicts
+
+register = template.Library()
+
+for name in (
+    "grouped", "sig", "ratio", "duration", "seconds", "clock", "size", "flop", "flop_rate", "byte_rate", "percent", "tokens",
+    "short_hash",
+):  # fmt: skip
+    register.filter(name, getattr(numbers, name))
+
+
+@register.simple_tag
+def icon(name: str, label: str = "") -> SafeString:
+    """An icon of the sprite. Hidden from screen readers unless it has a label: the word stands beside it."""
+    if label:
+        return format_html('<svg class="ic" role="img" aria-label="{}"><use href="#i-{}"/></svg>', label, name)
+    return format_html('<svg class="ic" aria-hidden="true"><use href="#i-{}"/></svg>', name)
+
+
+@register.simple_tag
+def chip(word: str, hue: str = "", sign: str = "") -> SafeString:
+    """A word in a box, with an icon where it is a verdict or a state."""
+    mark = icon(sign) if sign else ""
+    return format_html('<span class="{}">{}{}</span>', f"chip {hue}".strip(), mark, word)
+
+
+@register.simple_tag
+def verdict(word: str | None) -> SafeString:
+    """The chip of a verdict, a label, or a run's state: icon, word, hue."""
+    if not word:
+        return format_html('<span class="t3">{}</span>', numbers.NONE)
+    sign, hue = verdicts.look(word)
+    text = word.replace("hack:", "hack: ").replace("awaiting_approval", "awaiting approval")
+    return chip(text, hue, sign)
+
+
+@register.simple_tag
+def meter(share: float, label: str, accent: bool = False) -> SafeString:
+    """A bar of a share 0..1; the number stands beside it and in the label."""
+    percent = numbers.percent(share, 0)
+    return format_html(
+        '<svg class="bar" role="img" aria-label="{}: {}"><rect class="bar-t" width="100%" height="100%"/>'
+        '<rect class="{}" width="{}%" height="100%"/></svg>',
+        label, percent, "fill-a" if accent else "bar-f", round(100 * min(max(float(share), 0.0), 1.0), 1),
+    )  # fmt: skip
+
+
+@register.filter
+def get(mapping: Any, key: Any) -> Any:
+    """`mapping[key]`, or None."""
+    return mapping.get(key) if mapping else None
+
+
+@register.filter
+def ns(value: Any) -> str:
+    """Nanoseconds with a fitting unit."""
+    return numbers.duration(value / 1e6) if isinstance(value, int | float) else numbers.NONE
+
+
+@register.filter
+def fact(value: Any) -> str:
+    """A value of a free table: numbers to four digits, yes or no, texts short."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return numbers.sig(value, 4) if isinstance(value, int | float) else str(value)[:120]
+
+
+@register.filter
+def range_of(interval: Any) -> str:
+    """The bounds of an Interval: "1.79 to 1.90"."""
+    return numbers.ratio_range(interval.low, interval.high) if interval else numbers.NONE
+
+
+def _moment(value: Any) -> datetime | None:
+    if value is None:
+        return None
+    return value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)
+
+
+@register.filter
+def moment(value: Any) -> SafeString | str:
+    """A point in time as `2026-11-29 21:04 UTC`, readable by machines and, with JavaScript, told in the reader's own zone."""
+    when = _moment(value)
+    if when is None:
+        return numbers.NONE
+    when = when.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" data-local>{}</time>', when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M UTC")
+    )
+
+
+@register.filter
+def since(value: Any) -> SafeString | str:
+    """When something began; with JavaScript it counts: "for 12 s"."""
+    when = _moment(value)
+    if when is None:
+        return ""
+    when = when.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" data-since>since {}</time>', when.isoformat(timespec="seconds"), when.strftime("%H:%M:%S UTC")
+    )

@@ -1,0 +1,56 @@
+"""Curves: fast_p of a suite (share of programs verified and faster than p), and the little "best so far" line of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from stitchweb.core.numbers import ratio
+from stitchweb.runs.charts.axis import LogAxis, pct
+
+
+def fast_p_curve(speedups: Sequence[float], of: int, label: str) -> SafeString:
+    """`speedups` of the programs that count, `of` how many programs there are in all. A step curve from p = 1."""
+    counted = sorted(s for s in speedups if s >= 1)
+    axis = LogAxis(1.0, max(4.0, (counted[-1] if counted else 1.0) * 1.1))
+    corners = [(1.0, len(counted))] + [(s, len(counted) - i - 1) for i, s in enumerate(counted)]
+    steps = []
+    for (p, n), (after, _) in zip(corners, [*corners[1:], (axis.high, 0)], strict=True):
+        y = pct(100 - 100 * n / of if of else 100)
+        steps.append(
+            format_html('<line class="cur a" x1="{}" x2="{}" y1="{}" y2="{}"/>', pct(axis.at(p)), pct(axis.at(after)), y, y)
+        )
+    for (_, n), (p, fewer) in zip(corners, corners[1:], strict=False):
+        x, top, low = pct(axis.at(p)), pct(100 - 100 * n / of), pct(100 - 100 * fewer / of)
+        steps.append(format_html('<line class="cur a" x1="{}" x2="{}" y1="{}" y2="{}"/>', x, x, top, low))
+    grid = format_html_join(
+        "",
+        '<line class="gr" y1="{0}" y2="{0}" x2="100%"/><text y="{0}" dx="-6" dy="4" text-anchor="end">{1}</text>',
+        ((pct(100 - v), v) for v in (0, 20, 40, 60, 80, 100)),
+    )
+    ticks = format_html_join(
+        "",
+        '<text x="{}" y="100%" dy="16" text-anchor="middle">{}</text>',
+        ((pct(axis.at(t)), f"{t:g}") for t in (1.0, 1.5, 2.0, 3.0, 4.0)),
+    )
+    return format_html(
+        '<svg class="plot" role="img" aria-label="{}">{}{}{}<text x="0" y="0" dx="-6" dy="-12" text-anchor="end">%</text>'
+        '<text x="100%" y="100%" dy="32" text-anchor="end">p, times faster</text></svg>',
+        label, grid, ticks, format_html_join("", "{}", ((s,) for s in steps)),
+    )  # fmt: skip
+
+
+def spark(best: Sequence[float]) -> SafeString:
+    """The best speedup after each candidate, from 1 on. 64 by 20 px."""
+    if not best:
+        return format_html("")
+    axis = LogAxis(0.98, max(1.5, *best) * 1.02)
+    wide = 60 / max(len(best), 1)
+    path = "M0 18" + "".join(f"V{18 - 16 * axis.at(max(v, 1.0)) / 100:.1f}H{wide * (i + 1):.1f}" for i, v in enumerate(best))
+    return format_html(
+        '<svg class="spark" viewBox="0 0 64 20" role="img" aria-label="Best speedup after each candidate, from 1 to {}">'
+        '<line class="gr" y1="18" y2="18" x2="64"/><path class="cur" d="{}"/><circle class="dot a" cx="60" cy="{}" r="2.5"/></svg>',
+        ratio(best[-1]), path, f"{18 - 16 * axis.at(max(best[-1], 1.0)) / 100:.1f}",
+    )  # fmt: skip

@@ -1,0 +1,364 @@
+"""What each panel of a run page shows, as plain data out of the View.
+
+Each function picks from the View exactly what its template needs. That makes the answer a panel's identity: a panel is sent
+to watching browsers when, and only when, its answer changed. Nothing here reads a blob or asks a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agents.events import CandidateView, ControlView, View
+from agents.state import Status
+from gpu_runner.contracts import Interval, Speed, TimingReport
+
+REFERENCE = "reference"
+GROUPS = {
+    "declared": "Declared inputs",
+    "structured": "Structured inputs",
+    "numerics": "Numerics",
+    "state": "State and memory",
+    "honesty": "Honesty",
+    "reach": "Reach",
+}
+_STAGES = (
+    (Status.PLANNING, "plan"),
+    (Status.CODING, "code"),
+    (Status.BUILDING, "build"),
+    (Status.CHECKING, "check"),
+    (Status.TIMING, "time"),
+    (Status.PROFILING, "profile"),
+    (Status.DECIDING, "decide"),
+)
+_EVER_PENDING = (Status.QUEUED, Status.ANALYSING)
+
+
+def focus_of(view: View) -> str:
+    """Whose panels a page shows that follows the run: the candidate under work, at the end the best or else the last one."""
+    if not view.status.status.ended and view.status.candidate in view.candidates:
+        return str(view.status.candidate)
+    if view.status.status.ended and view.best in view.candidates:
+        return str(view.best)
+    return next(reversed(view.candidates), REFERENCE)
+
+
+def report_of(candidate: CandidateView) -> TimingReport | None:
+    """The weightier of a candidate's timings: the confirmed one where there is one."""
+    return candidate.confirmed or candidate.timing
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A speedup that may be shown: never without its interval, its baseline and its protocol."""
+
+    interval: Interval
+    baseline: str
+    speed: str
+    protocol: str
+    confirmed: bool
+
+    @property
+    def significant(self) -> bool:
+        return self.speed == Speed.FASTER
+
+
+def reading(candidate: CandidateView | None) -> Reading | None:
+    """The headline of a candidate: over its fastest correct baseline. None when there is nothing to claim."""
+    if candidate is None or candidate.verdict != "verified":
+        return None
+    report = report_of(candidate)
+    if report is None or report.speed is Speed.NOT_CLAIMED:
+        return None
+    interval = report.over_baseline or report.over_eager
+    if interval is None:
+        return None
+    baseline = report.baseline if report.over_baseline else "eager"
+    return Reading(interval, baseline, report.speed, report.protocol, candidate.confirmed is not None)
+
+
+def _asked(view: View, *kinds: str) -> ControlView | None:
+    """The request of one of these kinds that was made and not yet applied."""
+    return next((c for c in reversed(view.controls.values()) if c.kind in kinds and c.state == "requested"), None)
+
+
+def _share(spent: float, budget: dict[str, Any], key: str) -> dict[str, Any]:
+    bound = budget.get(key)
+    return {"spent": spent, "bound": bound, "share": min(spent / bound, 1.0) if bound else None}
+
+
+def budget(view: View) -> dict[str, dict[str, Any]]:
+    """What was spent of what: {spent, bound or None, share 0..1 or None} per resource."""
+    if view.usage is None:
+        return {}
+    usage, bounds = view.usage.usage, view.usage.budget
+    return {
+        "attempts": _share(usage.attempts, bounds, "attempts"),
+        "wall": _share(usage.wall_s, bounds, "wall_s"),
+        "device": _share(usage.device_s, bounds, "device_s"),
+        "tokens": _share(usage.tokens_in + usage.tokens_out, bounds, "tokens"),
+        "money": _share(usage.money, bounds, "money"),
+    }
+
+
+def _note(view: View, stage: str, candidate: CandidateView | None) -> dict[str, Any]:
+    """The small line under a stage: a template decides how its one value is written."""
+    if stage == "plan" and view.plan:
+        return {"text": f"v{view.plan.version}"}
+    if candidate is None:
+        return {}
+    live = view.live_timing.get(candidate.id)
+    if stage == "code":
+        return {"text": candidate.id}
+    if stage == "build" and candidate.build:
+        return {"text": "cached"} if candidate.build.get("cached") else {"seconds": candidate.build.get("seconds")}
+    if stage == "check" and candidate.check:
+        passed, failed = candidate.check.get("passed") or 0, candidate.check.get("failed") or 0
+        return {"text": f"{passed} of {passed + failed}"}
+    if stage == "check" and view.live_rows.get(candidate.id):
+        return {"text": f"{len(view.live_rows[candidate.id])} so far"}
+    if stage == "time" and candidate.timing:
+        return {"seconds": candidate.timing.seconds}
+    if stage == "time" and live:
+        return {"text": f"round {live.get('round')} of {live.get('rounds')}"}
+    return {}
+
+
+def stages(view: View) -> list[dict[str, Any]]:
+    """The rail of the candidate under work: name, state done | now | next, note."""
+    at = [status for status, _ in _STAGES]
+    status = view.status.status
+    if status.ended or status in (Status.PAUSED, *_EVER_PENDING):
+        now = -1 if status in _EVER_PENDING or not view.plan else len(at)
+    else:
+        now = at.index(status) if status in at else 0
+    if status is Status.PAUSED:
+        now = len(at) if view.candidates else (1 if view.plan else 0)
+    candidate = view.candidates.get(view.status.candidate or "") or view.candidates.get(focus_of(view))
+    rail = []
+    for i, (_, name) in enumerate(_STAGES):
+        state = "done" if i < now else "now" if i == now else "next"
+        rail.append({"name": name, "state": state, **(_note(view, name, candidate) if state != "next" else {})})
+    return rail
+
+
+def head(view: View) -> dict[str, Any]:
+    return {"status": view.status.status.value, "header": view.header, "result": view.result and view.result.verdict}
+
+
+def controls(view: View) -> dict[str, Any]:
+    status = view.status.status
+    return {
+        "status": status.value,
+        "ended": status.ended,
+        "paused": status is Status.PAUSED,
+        "awaiting": status is Status.AWAITING_APPROVAL,
+        "plan_version": view.plan.version if view.plan else None,
+        "pause": _asked(view, "pause"),
+        "resume": _asked(view, "resume"),
+        "cancel": _asked(view, "cancel"),
+        "approve": _asked(view, "approve_plan"),
+        "best": view.best,
+    }
+
+
+def state(view: View) -> dict[str, Any]:
+    best = view.candidates.get(view.best or "")
+    report = report_of(best) if best else None
+    median = next((a.median_ms for a in report.arms if a.arm == "candidate"), None) if report else None
+    floor = report.floor_ms if report else None
+    return {
+        "line": view.status,
+        "status": view.status.status.value,
+        "live": not view.status.status.ended,
+        "since": view.status_since,
+        "started_at": view.started_at,
+        "stages": stages(view),
+        "best": view.best,
+        "reading": reading(best),
+        "over_eager": report.over_eager if report and reading(best) else None,
+        "over_compile": report.over_compile if report and reading(best) else None,
+        "compile_reason": next(iter(report.errors.values()), "") if report else "",
+        "floor_ms": floor,
+        "median_ms": median,
+        "of_floor": floor / median if floor and median else None,
+        "budget": budget(view),
+        "result": view.result,
+        "refusal": view.analysis.refusal if view.analysis else None,
+        "nulls": view.analysis.nulls if view.analysis else (),
+        "plan_version": view.plan.version if view.plan else None,
+        "asked": [c for c in view.controls.values() if c.state == "requested"],
+        "candidates": len(view.candidates),
+    }
+
+
+def plan(view: View) -> dict[str, Any]:
+    return {
+        "plan": view.plan,
+        "doing": view.status.status.value,
+        "awaiting": view.status.status is Status.AWAITING_APPROVAL,
+        "ended": view.status.status.ended,
+        "note": view.plan.note if view.plan else "",
+        "edit": _asked(view, "edit_plan"),
+    }
+
+
+def hints(view: View) -> dict[str, Any]:
+    return {"hints": [c for c in view.controls.values() if c.kind in ("hint", "candidate", "branch")]}
+
+
+def usage(view: View) -> dict[str, Any]:
+    return {"usage": view.usage.usage if view.usage else None, "budget": budget(view), "header": view.header}
+
+
+def device(view: View) -> dict[str, Any]:
+    """Where the numbers were measured: the newest report that says it, else the analysis."""
+    reports = [r for c in reversed(view.candidates.values()) for r in (c.confirmed, c.timing) if r and r.device]
+    if view.reference_timing and view.reference_timing.device:
+        reports.append(view.reference_timing)
+    known = (
+        reports[0].device.model_dump() if reports and reports[0].device else dict(view.analysis.device if view.analysis else {})
+    )
+    return {"device": known, "header": view.header, "facts": dict(reports[0].facts) if reports else {}}
+
+
+def analysis(view: View) -> dict[str, Any]:
+    return {"analysis": view.analysis, "status": view.status.status.value}
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """A row of the tree. `shown` is its loop timing: rows of one table share one protocol."""
+
+    view: CandidateView
+    timing: TimingReport | None
+    live: bool
+    best: bool
+    note: str
+
+
+def _row_note(view: View, c: CandidateView) -> str:
+    """What stands in the speed column of a candidate without a speedup."""
+    live = view.live_timing.get(c.id)
+    if c.verdict is None and c.status == "timing" and live:
+        return f"round {live.get('round')} of {live.get('rounds')}"
+    if c.verdict is None:
+        return ""
+    return "no speed claim" if c.verdict != "verified" or (c.timing and c.timing.speed is Speed.NOT_CLAIMED) else "not timed"
+
+
+def candidates(view: View) -> dict[str, Any]:
+    rows = []
+    for c in view.candidates.values():
+        # A candidate has a speed of its own only when it is right.
+        timing = c.timing if c.verdict in (None, "verified") and c.timing and c.timing.speed is not Speed.NOT_CLAIMED else None
+        rows.append(CandidateRow(c, timing, c.verdict is None, c.id == view.best, _row_note(view, c)))
+    return {
+        "rows": rows,
+        "verified": sum(r.view.verdict == "verified" for r in rows),
+        "best": view.best,
+        "ended": view.status.status.ended,
+        "status": view.status.status.value,
+    }
+
+
+def output(view: View) -> dict[str, Any]:
+    return {"streams": {name: text[-6000:] for name, text in view.log.items() if text.strip()}}
+
+
+def bar(view: View, cid: str) -> dict[str, Any]:
+    """The line over a candidate's panels: what it is, and what can be done with it."""
+    candidate = view.candidates.get(cid)
+    branch = _asked(view, "branch")
+    return {
+        "cid": cid,
+        "title": candidate.title if candidate else "",
+        "todo": candidate.todo if candidate else None,
+        "parent": candidate.parent if candidate else None,
+        "by_hand": bool(candidate) and candidate.author == "person",
+        "note": candidate.note if candidate else "",
+        "word": (candidate.verdict or candidate.status) if candidate else None,
+        "best": cid == view.best,
+        "ended": view.status.status.ended,
+        "branch_asked": branch.by if branch else "",
+        "reading": reading(candidate),
+    }
+
+
+def diff(view: View, cid: str) -> dict[str, Any]:
+    candidate = view.candidates.get(cid)
+    parent = view.candidates.get(candidate.parent or "") if candidate else None
+    return {
+        "cid": cid,
+        "files": candidate.files if candidate else {},
+        "title": candidate.title if candidate else "",
+        "parent": parent.id if parent else None,
+        "parent_files": parent.files if parent else None,
+        "source": view.header.source if view.header else None,
+    }
+
+
+def build(view: View, cid: str) -> dict[str, Any]:
+    candidate = view.candidates.get(cid)
+    return {
+        "cid": cid,
+        "build": candidate.build if candidate else None,
+        "verdict": candidate.verdict if candidate else None,
+        "under_way": bool(candidate) and candidate.status == "building",
+        "has_kernels": bool(candidate) and any(p.startswith("kernels/") for p in candidate.files),
+    }
+
+
+def checks(view: View, cid: str) -> dict[str, Any]:
+    candidate = view.candidates.get(cid)
+    rows = (candidate.rows if candidate else ()) or view.live_rows.get(cid, ())
+    grouped = {key: [r for r in rows if r.group == key] for key in GROUPS}
+    return {
+        "cid": cid,
+        "columns": [
+            [(GROUPS[k], grouped[k]) for k in keys if grouped[k]]
+            for keys in (("declared", "structured", "numerics"), ("state", "honesty", "reach"))
+        ],
+        "passed": sum(r.passed is True for r in rows),
+        "failed": sum(r.passed is False for r in rows),
+        "not_run": sum(r.passed is None for r in rows),
+        "of": len(rows),
+        "verdict": candidate.verdict if candidate else None,
+        "sentence": candidate.sentence if candidate else "",
+        "labels": candidate.labels if candidate else (),
+        "coverage": candidate.check.get("coverage") if candidate and candidate.check else None,
+        "under_way": bool(candidate) and candidate.status == "checking" and candidate.verdict is None,
+    }
+
+
+def timing(view: View, cid: str) -> dict[str, Any]:
+    candidate = view.candidates.get(cid)
+    report = report_of(candidate) if candidate else view.reference_timing
+    return {
+        "cid": cid,
+        "report": report,
+        "confirmed": bool(candidate and candidate.confirmed),
+        "live": None if report else view.live_timing.get(cid),
+        "verdict": candidate.verdict if candidate else None,
+        "under_way": candidate.status == "timing" if candidate else view.status.status is Status.TIMING,
+    }
+
+
+def profile(view: View, cid: str) -> dict[str, Any]:
+    candidate = view.candidates.get(cid)
+    return {
+        "cid": cid,
+        "candidate": view.profiles.get(cid) if cid != REFERENCE else None,
+        "reference": view.profiles.get(REFERENCE),
+        "finding": candidate.finding if candidate else "",
+        "decision": next((d for d in reversed(view.decisions) if d.get("candidate") == cid), None),
+        "under_way": bool(candidate) and candidate.status == "profiling",
+        "analysis": view.analysis and (view.analysis.flops, view.analysis.bytes),
+        "median_ms": _median(report_of(candidate)) if candidate else None,
+        "reference_ms": _median(view.reference_timing, "eager") or (view.analysis.eager_ms if view.analysis else None),
+        "verdict": candidate.verdict if candidate else None,
+    }
+
+
+def _median(report: TimingReport | None, arm: str = "candidate") -> float | None:
+    return next((a.median_ms for a in report.arms if a.arm == arm), None) if report else None

@@ -1,0 +1,25 @@
+"""Addresses of runs, and of the pages that show programs with their runs."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from stitchweb.runs.views import library, page, status, steer, take_home, upload
+
+urlpatterns = [
+    path("", library.library, name="library"),
+    path("programs/<int:pk>/", library.program_page, name="program"),
+    path("programs/<int:pk>/source", library.source_text, name="program-source"),
+    path("suites/<int:pk>/", library.suite_page, name="suite"),
+    path("upload/", upload.upload, name="upload"),
+    path("status/", status.status, name="status"),
+    path("runs/", page.run_list, name="runs"),
+    path("runs/<int:pk>/", page.run_page, name="run"),
+    path("runs/<int:pk>/control", steer.steer, name="run-control"),
+    path("runs/<int:pk>/plan", steer.edit_plan, name="run-plan"),
+    path("runs/<int:pk>/candidates/<slug:cid>/diff", page.diff_fragment, name="run-diff"),
+    path("runs/<int:pk>/candidates/<slug:cid>/edit", steer.edit_candidate, name="run-edit"),
+    path("runs/<int:pk>/candidates/<slug:cid>/take-home.zip", take_home.bundle_zip, name="run-zip"),
+    path("runs/<int:pk>/candidates/<slug:cid>/build.log", take_home.build_log, name="run-log"),
+    path("runs/<int:pk>/candidates/<slug:cid>/files/<path:path>", take_home.file_text, name="run-file"),
+]

@@ -1,0 +1,99 @@
+"""The run page, its diff fragment, and the list of runs."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from agents.events import Event as EventContract
+from agents.events import View
+from agents.state import Status
+from stitchweb.runs.access import run_for, runs_for
+from stitchweb.runs.blobs import RunBlobs
+from stitchweb.runs.history import view_of
+from stitchweb.runs.lines import QUIET
+from stitchweb.runs.models import Event
+from stitchweb.runs.panels import REFERENCE
+from stitchweb.runs.render import MAX_LINES, RunRenderer
+from stitchweb.teams.access import WORKERS, role_of
+
+PER_PAGE = 50
+
+
+def loud_events(run_id: int, upto: int) -> list[EventContract]:
+    """The newest events that the log shows, up to and with number `upto`, oldest first. One query."""
+    rows = Event.objects.filter(run_id=run_id, seq__lte=upto).exclude(kind__in=QUIET).order_by("-seq")[:MAX_LINES]
+    return [row.contract for row in rows][::-1]
+
+
+def known_candidate(view: View, cid: str) -> str:
+    """`cid` if the run has it. Http404 otherwise."""
+    if cid != REFERENCE and cid not in view.candidates:
+        raise Http404("This run has no such candidate.")
+    return cid
+
+
+def wishes_of(request: HttpRequest) -> dict[str, str]:
+    """What of a diff the reader asked for: `against` parent or reference, `file` a path."""
+    return {key: request.GET[key] for key in ("against", "file") if key in request.GET}
+
+
+@login_required
+@require_safe
+def run_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everything about a run, as of its newest event. `?candidate=c3` pins the panels to one candidate."""
+    run = run_for(request.user, pk)
+    view = view_of(run.pk)
+    cid = request.GET.get("candidate", "")
+    if cid:
+        known_candidate(view, cid)
+    context = RunRenderer(run.pk, RunBlobs(run.pk)).page(view, loud_events(run.pk, view.seq), cid, **wishes_of(request))
+    context |= {
+        "run": run.pk,
+        "program": run.revision.program,
+        "team": run.team,
+        "section": "runs",
+        "may_steer": role_of(request.user, run.team_id) in WORKERS,
+    }
+    return render(request, "runs/run.html", context)
+
+
+@login_required
+@require_safe
+def diff_fragment(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
+    """The diff panel alone, against another side or of another file."""
+    run = run_for(request.user, pk)
+    view = view_of(run.pk)
+    renderer = RunRenderer(run.pk, RunBlobs(run.pk))
+    return HttpResponse(renderer.candidate_panel("diff", view, known_candidate(view, cid), **wishes_of(request)))
+
+
+@login_required
+@require_safe
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Runs of the person's teams, newest first. Pages by key, so a long history costs no more than a short one."""
+    runs = runs_for(request.user)
+    status, target = request.GET.get("status", ""), request.GET.get("target", "")
+    if status == "active":
+        runs = runs.active()
+    elif status in Status:
+        runs = runs.filter(status=status)
+    if target:
+        runs = runs.filter(target=target)
+    before = request.GET.get("before", "")
+    if before.isdecimal():
+        runs = runs.filter(pk__lt=int(before[:18]))
+    rows = list(runs.order_by("-pk")[: PER_PAGE + 1])
+    context = {
+        "runs": rows[:PER_PAGE],
+        "more": rows[PER_PAGE - 1].pk if len(rows) > PER_PAGE else None,
+        "statuses": [s.value for s in Status],
+        "status": status,
+        "target": target,
+        "targets": list(runs_for(request.user).order_by().values_list("target", flat=True).distinct()[:50]),
+        "section": "runs",
+        "filtered": bool(status or target or before),
+    }
+    return render(request, "runs/list.html", context)
