@@ -74,7 +74,7 @@ def apply(state: State, outcome: Outcome) -> State:
     if state.status.ended:
         return state
     if isinstance(outcome, Steered):
-        return steer(_clock(state, outcome.at), outcome.control, outcome.at)
+        return _steered(_clock(state, outcome.at), outcome)
     working = state.resume if state.status is Status.PAUSED else state.status
     if outcome.step != state.step or working is None or working is Status.AWAITING_APPROVAL:
         return state
@@ -93,6 +93,15 @@ def apply(state: State, outcome: Outcome) -> State:
     elif paused:
         state = state.model_copy(update={"resume": None, "paused_at": None})
     return state
+
+
+def _steered(state: State, outcome: Steered) -> State:
+    after = steer(state, outcome.control, outcome.at)
+    resumed = state.status is Status.PAUSED and after.status is not Status.PAUSED and not after.status.ended
+    if resumed and after.stop_cause is None and (cause := spent(after)) is not None:
+        # another step is due than the one that may be in flight since before the pause: a new index keeps them apart
+        after = finish(after, cause).model_copy(update={"step": after.step + 1})
+    return after
 
 
 def _clock(state: State, at: float) -> State:
