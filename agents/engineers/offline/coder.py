@@ -1,0 +1,40 @@
+"""The Coder: a set of regions in, the files of a candidate out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.engineers.offline.emit.host import write_model
+from agents.engineers.offline.emit.text import identifier
+from agents.engineers.offline.graph import View
+from agents.engineers.offline.regions import Region
+from gpu_runner.contracts import CandidateFiles
+
+HEADERS = Path(__file__).parent / "emit" / "headers"
+MANIFEST = """# -ffp-contract=fast lets the compiler use fused multiply-adds, which round once instead of twice.
+flags = ["-O3", "-march=native", "-std=c++17", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+"""
+
+
+def write_candidate(source: str, entry: str, view: View, regions: Sequence[Region], mode: str) -> CandidateFiles:
+    """All files of the program that does `regions` with kernels and the rest with PyTorch."""
+    files: dict[str, str] = {}
+    calls = []
+    ordered = sorted(regions, key=lambda r: view.index[r.nodes[-1]])
+    for k, region in enumerate(ordered, 1):
+        name = f"k{k}_{_slug(region)}"
+        written = region.write(view, name)
+        files[f"kernels/{name}.cpp"] = written.source
+        for header in written.headers:
+            files.setdefault(f"kernels/{header}", (HEADERS / header).read_text())
+        calls.append(written.call)
+    about = "Kernels, in the order they run:\n" + "\n".join(f"- {c.name}: {c.says}" for c in calls) if calls else ""
+    files["model_new.py"] = write_model(source, entry, view, calls, mode, about)
+    files["candidate.toml"] = MANIFEST
+    return CandidateFiles(files=files)
+
+
+def _slug(region: Region) -> str:
+    words = [identifier(op).strip("_") for op in dict.fromkeys(region.ops)]
+    return "_".join(words[:3])[:40].strip("_") or region.kind

@@ -1,0 +1,280 @@
+"""`model_new.py`: the reference's modules, a loader for the kernels, and a forward that is one straight line of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.engineers.offline.emit.calls import call, is_alias
+from agents.engineers.offline.emit.reference import reference_body, title
+from agents.engineers.offline.emit.text import Lines, Names, identifier
+from agents.engineers.offline.graph import View, contiguous, is_contiguous
+from gpu_runner.contracts import GraphNode, TensorSpec
+
+LOADER = '''
+def _load_kernels() -> ctypes.CDLL:
+    """The library that was built beside this file; without one, the sources in kernels/ are compiled on first use."""
+    here = Path(__file__).resolve().parent
+    library = here / "libkernels.so"
+    if not library.exists():
+        library = Path(tempfile.mkdtemp(prefix="kernels-")) / "libkernels.so"
+        flags = ["-O3", "-march=native", "-std=c++17", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+        sources = sorted(str(path) for path in (here / "kernels").glob("*.cpp"))
+        subprocess.run(["c++", *flags, "-shared", "-fPIC", "-o", str(library), *sources], check=True)
+    return ctypes.CDLL(str(library))
+
+
+_kernels = _load_kernels()
+'''
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel in the forward: it does what `nodes` do, reads `inputs`, makes `outputs` (graph names, in pointer order).
+
+    `scratch` lists float32 workspaces, in elements, that come after the outputs.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    says: str
+    scratch: tuple[int, ...] = ()
+
+
+@dataclass
+class _Step:
+    nodes: tuple[str, ...]
+    call: Call | None = None
+    needs: set[str] = field(default_factory=set)
+
+
+def write_model(source: str, entry: str, view: View, calls: Sequence[Call], mode: str, about: str) -> str:
+    """The text of `model_new.py`. `calls` do not share nodes, and each can run as one step."""
+    return _Host(source, entry, view, calls, mode, about).text()
+
+
+class _Host:
+    def __init__(self, source: str, entry: str, view: View, calls: Sequence[Call], mode: str, about: str) -> None:
+        self.source, self.entry, self.view, self.calls, self.mode, self.about = source, entry, view, calls, mode, about
+        self.names = Names({"self", "torch", "F", "ctypes", "Path", "args", entry, "_kernels"})
+        self.python: dict[str, str] = {}
+        self.out = Lines()
+
+    def name(self, graph_name: str) -> str:
+        if graph_name not in self.python:
+            self.python[graph_name] = self.names.fresh(identifier(graph_name))
+        return self.python[graph_name]
+
+    def text(self) -> str:
+        out = self.out
+        heading = title(self.source) or self.entry
+        out(f'"""{heading}, rewritten.')
+        out()
+        for line in self.about.splitlines():
+            out(line)
+        out('"""')
+        out()
+        out("import ctypes\nimport subprocess\nimport tempfile\nfrom pathlib import Path\n")
+        out("import torch\nimport torch.nn.functional as F\n")
+        out("# The reference's own modules, so that parameters keep their names and other shapes keep working.\n")
+        out(reference_body(self.source))
+        out()
+        if self.calls:
+            out("\n" + LOADER.strip("\n"))
+            for one in self.calls:
+                count = len(one.inputs) + len(one.outputs) + len(one.scratch)
+                out(f"_kernels.{one.name}.argtypes = [ctypes.c_void_p] * {count}")
+                out(f"_kernels.{one.name}.restype = None")
+        out("\n")
+        self._model()
+        return out.text()
+
+    def _model(self) -> None:
+        out, view = self.out, self.view
+        steps = self._schedule()
+        used = {n for s in steps for n in s.needs} | {o.ref for o in view.graph.outputs if o.ref}
+        inputs = [i for i in view.graph.inputs if i.kind == "input"]
+        for i in inputs:
+            self.name(i.name)
+        with out.block(f"class ModelNew({self.entry}):", ""):
+            out(f'"""{self.entry} with the same parameters; its forward is written for the shapes below and falls back for others."""')
+            out()
+            arguments = ", ".join(["self", *(self.name(i.name) for i in inputs)])
+            with out.block(f"def forward({arguments}):", ""):
+                held = [i for i in view.graph.inputs if i.kind != "input" and i.name in used and i.spec is not None]
+                for i in held:
+                    if i.kind == "constant" and i.value is not None:
+                        out(f"{self.name(i.name)} = torch.tensor({i.value!r}, dtype=torch.{i.spec.dtype})")  # type: ignore[union-attr]
+                    else:
+                        out(f"{self.name(i.name)} = {_path(i.target)}")
+                self._guard(inputs, held)
+                self._steps(steps)
+                self._return()
+
+    def _guard(self, inputs: Sequence[Any], held: Sequence[Any]) -> None:
+        out = self.out
+        tests = ["not torch.is_grad_enabled()"]
+        if self.mode == "eval":
+            tests.append("not self.training")
+        elif self.mode == "train":
+            tests.append("self.training")
+        for i in inputs:
+            if i.spec is None:
+                tests.append(f"{self.name(i.name)} == {i.value!r}" if i.value is not None else f"{self.name(i.name)} is None")
+            else:
+                tests.append(_fits(self.name(i.name), i.spec))
+        read = {n for one in self.calls for n in one.inputs}
+        for i in held:
+            if i.name in read and not (i.kind == "constant" and i.value is not None):
+                tests.append(_fits(self.name(i.name), i.spec))
+        out("if not (  # other shapes, dtypes, layouts or modes, and training with gradients: the reference's way")
+        out.depth += 1
+        for k, test in enumerate(tests):
+            out(test if k == 0 else f"and {test}")
+        out.depth -= 1
+        arguments = ", ".join(self.name(i.name) for i in inputs)
+        with out.block("):", ""):
+            out(f"return super().forward({arguments})")
+
+    def _schedule(self) -> list[_Step]:
+        """Nodes and kernel calls in an order in which each finds its operands; what nobody reads is left out."""
+        view = self.view
+        owner: dict[str, _Step] = {}
+        steps: list[_Step] = []
+        for one in self.calls:
+            step = _Step(one.nodes, one, set(one.inputs))
+            steps.append(step)
+            for node in one.nodes:
+                owner[node] = step
+        for node in view.graph.nodes:
+            if node.name not in owner:
+                step = _Step((node.name,), None, set(view.operands(node)))
+                steps.append(step)
+                owner[node.name] = step
+        alive: set[int] = set()
+        stack = [owner[o.ref] for o in view.graph.outputs if o.ref in owner]
+        while stack:
+            step = stack.pop()
+            if id(step) not in alive:
+                alive.add(id(step))
+                stack.extend(owner[n] for n in step.needs if n in owner)
+        steps = sorted((s for s in steps if id(s) in alive), key=lambda s: max(view.index[n] for n in s.nodes))
+        ordered: list[_Step] = []
+        placed: set[int] = set()
+
+        def place(step: _Step) -> None:
+            if id(step) in placed:
+                return
+            placed.add(id(step))
+            for name in sorted(step.needs & owner.keys(), key=view.index.__getitem__):
+                place(owner[name])
+            ordered.append(step)
+
+        for step in steps:
+            place(step)
+        return ordered
+
+    def _steps(self, steps: list[_Step]) -> None:
+        out, view = self.out, self.view
+        last: dict[str, int] = {}
+        roots: dict[str, str] = {}
+        for k, step in enumerate(steps):
+            for name in step.needs:
+                last[roots.get(name, name)] = k
+            node = view.nodes[step.nodes[0]]
+            if step.call is None and is_alias(node):
+                source = view.operands(node)[0]
+                roots[node.name] = roots.get(source, source)
+        escaping = {roots.get(o.ref, o.ref) for o in view.graph.outputs if o.ref}
+        for k, step in enumerate(steps):
+            if step.call is not None:
+                self._kernel(step.call)
+            else:
+                self._torch(view.nodes[step.nodes[0]])
+            dead = [n for n, when in last.items() if when == k and n in view.nodes and n not in escaping and self._large(n)]
+            gone = [m for n in dead for m in (n, *(a for a, r in roots.items() if r == n)) if m in self.python]
+            if gone and k + 1 < len(steps):
+                out(f"del {', '.join(dict.fromkeys(self.name(n) for n in gone))}")
+
+    def _large(self, name: str) -> bool:
+        spec = self.view.spec(name)
+        return spec is not None and spec.nbytes >= 1 << 16
+
+    def _torch(self, node: GraphNode) -> None:
+        text = call(node, self.name)
+        spec = self.view.spec(node.name)
+        read = any(node.name in one.inputs for one in self.calls)
+        if read and spec is not None and not is_alias(node):
+            text += ".contiguous()" if is_contiguous(spec) else ""
+        self.out(f"{self.name(node.name)} = {text}")
+
+    def _kernel(self, one: Call) -> None:
+        out = self.out
+        out(f"# {one.says}")
+        for name in one.outputs:
+            spec = self.view.spec(name)
+            assert spec is not None
+            out(f"{self.name(name)} = {_empty(spec)}")
+        extra = []
+        for size in one.scratch:
+            workspace = self.names.fresh("workspace")
+            out(f"{workspace} = torch.empty({size})")
+            extra.append(workspace)
+        pointers = [f"{self.name(n)}.data_ptr()" for n in (*one.inputs, *one.outputs)] + [f"{w}.data_ptr()" for w in extra]
+        line = f"_kernels.{one.name}({', '.join(pointers)})"
+        if len(line) < 112:
+            out(line)
+        else:
+            out(f"_kernels.{one.name}(")
+            for pointer in pointers:
+                out(f"    {pointer},")
+            out(")")
+
+    def _return(self) -> None:
+        out, graph = self.out, self.view.graph
+        results: list[str] = []
+        for output in graph.outputs:
+            value = self.name(output.ref) if output.ref else repr(output.value)
+            if output.kind == "result":
+                results.append(value)
+            elif output.kind == "buffer_mutation":
+                out(f"{_path(output.target)}.copy_({value})")
+            else:
+                target = [i for i in graph.inputs if i.kind == "input"][int(output.target)]
+                out(f"{self.name(target.name)}.copy_({value})")
+        leaves = iter(results)
+
+        def build(tree: Any) -> str:
+            if tree == "*":
+                return next(leaves)
+            if isinstance(tree, dict):
+                return "{" + ", ".join(f"{k!r}: {build(v)}" for k, v in tree.items()) + "}"
+            inside = [build(t) for t in tree[1:]]
+            if tree[0] == "list":
+                return f"[{', '.join(inside)}]"
+            return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
+
+        out(f"return {build(graph.tree)}")
+
+
+def _path(target: str) -> str:
+    """`self.layers[0].weight` for `layers.0.weight`, without the cost of Sequential's indexing."""
+    text = "self"
+    for part in target.split("."):
+        text += f".{part}" if part.isidentifier() else f'._modules["{part}"]'
+    return text
+
+
+def _fits(name: str, spec: TensorSpec) -> str:
+    layout = f"{name}.is_contiguous()" if is_contiguous(spec) else f"{name}.stride() == {tuple(spec.stride)}"
+    return f"{name}.shape == {tuple(spec.shape)} and {name}.dtype is torch.{spec.dtype} and {layout} and {name}.is_cpu"
+
+
+def _empty(spec: TensorSpec) -> str:
+    dtype = "" if spec.dtype == "float32" else f", dtype=torch.{spec.dtype}"
+    if is_contiguous(spec) or spec.stride == contiguous(spec.shape):
+        return f"torch.empty({tuple(spec.shape)}{dtype})"
+    return f"torch.empty_strided({tuple(spec.shape)}, {tuple(spec.stride)}{dtype})"

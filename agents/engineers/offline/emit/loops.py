@@ -1,0 +1,423 @@
+"""C++ for a loop nest: passes over a row in cache, one vector loop each, rows in parallel.
+
+A reduction must be complete before what depends on it starts, so values have levels and each level is one pass. Cheap values
+are computed again in a later pass (their operands are in cache); values with an exponential in them are kept in a buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from agents.engineers.offline.emit.expressions import C_TYPES, EXPENSIVE, EXPRESSIONS, literal
+from agents.engineers.offline.emit.text import Lines, Names, comment, identifier
+from agents.engineers.offline.ir import Axis, Nest, Store, Value
+from agents.engineers.offline.nests import tail_reductions
+
+MAX_BUFFER = 32768  # elements of a row kept on the stack of a thread (128 kB, a quarter of an L2 cache)
+PARTIAL = 4096  # elements summed in float32 lanes before the partial sum moves to double
+PARALLEL_FROM = 16384  # points below which waking the other threads costs more than it saves
+IDENTITY = {"sum": "0.0f", "max": "-std::numeric_limits<float>::infinity()", "min": "std::numeric_limits<float>::infinity()"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A C function: `inputs` and `outputs` are graph names in the order of its pointer arguments."""
+
+    name: str
+    source: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def emit_nest(nest: Nest, name: str, why: str, types: Callable[[str], str]) -> Kernel:
+    """The whole source file of one nest. `types` gives the dtype of a graph name."""
+    return _Emitter(nest, name, types).kernel(why)
+
+
+class _Emitter:
+    def __init__(self, nest: Nest, name: str, types: Callable[[str], str]) -> None:
+        self.nest = nest
+        self.name = name
+        self.types = types
+        self.out = Lines()
+        self.names = Names({"std"})
+        self.inner = [*nest.reduced, *nest.kept]
+        self.tails = tail_reductions(nest)
+        self.pointers: dict[str, str] = {}
+        for tensor in nest.loads:
+            self.pointers[tensor] = self.names.fresh(identifier(tensor))
+        self.targets: dict[int, str] = {}
+        for store in nest.stores:
+            self.targets[id(store)] = self.names.fresh(identifier(f"out_{store.name}"))
+        self.index: dict[Axis, str] = {}
+        for axes, letters in ((nest.outer, "nmgh"), (nest.reduced, "ijrs"), (nest.kept, "klqt")):
+            for axis, letter in zip(axes, letters, strict=False):
+                self.index[axis] = self.names.fresh(letter)
+            for axis in axes[len(letters) :]:
+                self.index[axis] = self.names.fresh("axis")
+        self.level: dict[Value, int] = {}
+        self.tail_cone = self._cone(self.tails)
+        for value in nest.values:
+            self.level[value] = max((self.level[a] for a in value.args), default=0) + (value.op == "reduce")
+        self.buffered: dict[Value, str] = {}
+        self.accumulators: dict[Value, str] = {}
+
+    def _cone(self, roots: Iterable[Value]) -> set[Value]:
+        """The values that depend on one of `roots`, and the roots."""
+        cone = set(roots)
+        for value in self.nest.values:
+            if any(a in cone for a in value.args):
+                cone.add(value)
+        return cone
+
+    # The file
+
+    def kernel(self, why: str) -> Kernel:
+        nest, out = self.nest, self.out
+        for line in comment(why):
+            out(line)
+        out('#include "fastmath.h"')
+        out()
+        reads = [f"const {_c(self.types(t))}* __restrict {self.pointers[t]}" for t in nest.loads]
+        writes = [f"{_c(self.types(s.name))}* __restrict {self.targets[id(s)]}" for s in nest.stores]
+        with out.block(f'extern "C" void {self.name}({", ".join(reads + writes)}) {{'):
+            for value in self.tails:
+                kind = {"sum": "0.0", "max": "-INFINITY", "min": "INFINITY"}[value.fn]
+                self.accumulators[value] = self.names.fresh("total")
+                out(f"double {self.accumulators[value]} = {kind};")
+            self._outer_loops()
+            names: dict[Value, str] = {}
+            for value in self.tails:
+                names[value] = self.names.fresh("whole")
+                out(f"const float {names[value]} = (float){self.accumulators[value]};")
+            for store in nest.stores:
+                if store.value in self.tail_cone:
+                    self._emit_values([store.value], set(), names, only_scalars=True)
+                    out(f"{self.targets[id(store)]}[0] = {names[store.value]};")
+        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores))
+
+    def _reduction_clause(self) -> str:
+        groups = {"sum": "+", "max": "max", "min": "min"}
+        return "".join(f" reduction({groups[v.fn]} : {self.accumulators[v]})" for v in self.tails)
+
+    def _outer_loops(self) -> None:
+        nest, out = self.nest, self.out
+        guard = "" if nest.elements >= PARALLEL_FROM else " if (false)"
+        if not nest.outer:
+            if not nest.reduced and len(nest.kept) == 1 and not self.tails:
+                self._flat(guard)
+            elif self._only_tails():
+                self._flat_tail(guard)
+            else:
+                self._body()
+            return
+        collapse = f" collapse({len(nest.outer)})" if len(nest.outer) > 1 else ""
+        out(f"#pragma omp parallel for schedule(static){collapse}{guard}{self._reduction_clause()}")
+        for axis in nest.outer:
+            out(f"for (long {self.index[axis]} = 0; {self.index[axis]} < {axis.size}; ++{self.index[axis]}) {{")
+            if axis is not nest.outer[-1]:
+                continue
+            out.depth += 1
+            self._body()
+            out.depth -= 1
+        for _ in nest.outer:
+            out("}")
+
+    def _only_tails(self) -> bool:
+        return bool(self.tails) and not self.nest.reduced and len(self.nest.kept) == 1
+
+    def _flat(self, guard: str) -> None:
+        """No row structure: one long vector loop shared by the threads."""
+        axis = self.nest.kept[0]
+        i = self.index[axis]
+        self.out(f"#pragma omp parallel for simd schedule(static){guard}")
+        with self.out.block(f"for (long {i} = 0; {i} < {axis.size}; ++{i}) {{"):
+            names: dict[Value, str] = {}
+            self._emit_values([s.value for s in self.nest.stores], {axis}, names)
+            self._write(self.nest.stores, names)
+
+    def _flat_tail(self, guard: str) -> None:
+        """One number out of one long tensor: blocks in parallel, each summed in float32 lanes, the blocks in double."""
+        axis = self.nest.kept[0]
+        i = self.index[axis]
+        out = self.out
+        out(f"#pragma omp parallel for schedule(static){guard}{self._reduction_clause()}")
+        with out.block(f"for (long block = 0; block < {axis.size}; block += {PARTIAL}) {{"):
+            parts = [self._start_part(v) for v in self.tails]
+            out(f"const long end = block + {PARTIAL} < {axis.size} ? block + {PARTIAL} : {axis.size};")
+            out(f"#pragma omp simd{self._lane_clause(self.tails, parts)}")
+            with out.block(f"for (long {i} = block; {i} < end; ++{i}) {{"):
+                names: dict[Value, str] = {}
+                stores = [s for s in self.nest.stores if s.value not in self.tail_cone]
+                self._emit_values([*(v.args[0] for v in self.tails), *(s.value for s in stores)], {axis}, names)
+                for value, part in zip(self.tails, parts, strict=True):
+                    self._accumulate(value.fn, part, names[value.args[0]])
+                self._write(stores, names)
+            for value, part in zip(self.tails, parts, strict=True):
+                self._accumulate(value.fn, self.accumulators[value], part)
+
+    # The inside of the parallel loop
+
+    def _body(self) -> None:
+        nest = self.nest
+        done = set(nest.outer)
+        names: dict[Value, str] = {}
+        reduces = [v for v in nest.values if v.op == "reduce" and v not in self.tails]
+        stores = [s for s in nest.stores if s.value not in self.tail_cone]
+        last = max([self.level[s.value] for s in stores] + [self.level[v.args[0]] for v in self.tails], default=0)
+        self._choose_buffers(reduces, stores)
+        for value, buffer in self.buffered.items():
+            size = math.prod(a.size for a in self.inner if a in value.axes)
+            self.out(f"alignas(64) float {buffer}[{size}];  // {_short(value)}, kept for a later pass")
+        for level in range(last + 1):
+            here = [v for v in reduces if self.level[v.args[0]] == level]
+            write = [s for s in stores if self.level[s.value] == level]
+            tails = [v for v in self.tails if self.level[v.args[0]] == level]
+            self._pass(here, write, tails, done, names)
+
+    def _choose_buffers(self, reduces: list[Value], stores: list[Store]) -> None:
+        """Values with an exponential in them that more than one pass needs."""
+        passes: dict[Value, set[int]] = {}
+        roots = [(v.args[0], self.level[v.args[0]]) for v in (*reduces, *self.tails)]
+        roots += [(s.value, self.level[s.value]) for s in stores]
+        for root, level in roots:
+            stack, seen = [root], set()
+            while stack:
+                value = stack.pop()
+                if value in seen or value.op == "reduce":
+                    continue
+                seen.add(value)
+                passes.setdefault(value, set()).add(level)
+                stack.extend(value.args)
+        inner = set(self.inner)
+        for value in self.nest.values:
+            used = passes.get(value, set())
+            if value.op != "call" or value.fn not in EXPENSIVE or len(used) < 2 or not value.axes & inner:
+                continue
+            if math.prod(a.size for a in self.inner if a in value.axes) <= MAX_BUFFER:
+                self.buffered[value] = self.names.fresh("row")
+
+    def _pass(
+        self, reduces: list[Value], stores: list[Store], tails: list[Value], done: set[Axis], names: dict[Value, str]
+    ) -> None:
+        inner = set(self.inner)
+        jobs: dict[tuple[Axis, ...], tuple[list[Value], list[Store], list[Value]]] = {}
+
+        def job(axes: frozenset[Axis]) -> tuple[list[Value], list[Store], list[Value]]:
+            key = tuple(a for a in self.inner if a in axes & inner)
+            return jobs.setdefault(key, ([], [], []))
+
+        for value in reduces:
+            job(value.args[0].axes)[0].append(value)
+        for store in stores:
+            job(frozenset(a for dim in store.dims for a in dim))[1].append(store)
+        for value in tails:
+            job(value.args[0].axes)[2].append(value)
+        for axes in sorted(jobs, key=len, reverse=True):
+            self._job(axes, *jobs[axes], done, names)
+
+    def _job(
+        self,
+        axes: tuple[Axis, ...],
+        reduces: list[Value],
+        stores: list[Store],
+        tails: list[Value],
+        done: set[Axis],
+        names: dict[Value, str],
+    ) -> None:
+        out = self.out
+        wanted = [*(v.args[0] for v in (*reduces, *tails)), *(s.value for s in stores)]
+        for value in reduces:
+            kept = [a for a in self.nest.kept if a in value.axes]
+            acc = self.names.fresh({"sum": "sum", "max": "top", "min": "bottom"}[value.fn])
+            self.accumulators[value] = acc
+            if kept:
+                size = math.prod(a.size for a in kept)
+                out(f"alignas(64) float {acc}[{size}];")
+                out(f"for (long z = 0; z < {size}; ++z) {acc}[z] = {IDENTITY[value.fn]};")
+            else:
+                double = value.fn == "sum" and math.prod(a.size for a in value.over) > PARTIAL
+                out(f"{'double' if double else 'float'} {acc} = {IDENTITY[value.fn]};")
+        if not axes:
+            self._emit_values(wanted, done, names)
+            for value in tails:
+                self._accumulate(value.fn, self.accumulators[value], names[value.args[0]])
+            self._write(stores, names)
+            return
+        self._loops(list(axes), 0, set(done), dict(names), wanted, reduces, stores, tails)
+        for value in reduces:
+            if not any(a in value.axes for a in self.nest.kept):
+                acc = self.accumulators[value]
+                double = value.fn == "sum" and math.prod(a.size for a in value.over) > PARTIAL
+                names[value] = f"(float){acc}" if double else acc
+
+    def _loops(
+        self,
+        axes: list[Axis],
+        depth: int,
+        done: set[Axis],
+        names: dict[Value, str],
+        wanted: list[Value],
+        reduces: list[Value],
+        stores: list[Store],
+        tails: list[Value],
+    ) -> None:
+        out = self.out
+        self._emit_values(wanted, done, names, only_ready=True)
+        axis = axes[depth]
+        i = self.index[axis]
+        if depth + 1 < len(axes):
+            with out.block(f"for (long {i} = 0; {i} < {axis.size}; ++{i}) {{"):
+                self._loops(axes, depth + 1, done | {axis}, dict(names), wanted, reduces, stores, tails)
+            return
+        lanes = [v for v in (*reduces, *tails) if not self._array(v)]
+        parts = [self._start_part(v) for v in lanes]
+        long = axis.size > PARTIAL and any(v.fn == "sum" for v in lanes)
+        head = f"for (long {i} = 0; {i} < {axis.size}; ++{i}) {{"
+        if long:
+            out(f"for (long block = 0; block < {axis.size}; block += {PARTIAL}) {{")
+            out.depth += 1
+            out(f"const long end = block + {PARTIAL} < {axis.size} ? block + {PARTIAL} : {axis.size};")
+            head = f"for (long {i} = block; {i} < end; ++{i}) {{"
+        if axis.size >= 4:
+            out(f"#pragma omp simd{self._lane_clause(lanes, parts)}")
+        with out.block(head):
+            scope = dict(names)
+            self._emit_values(wanted, done | {axis}, scope)
+            for value, part in zip(lanes, parts, strict=True):
+                self._accumulate(value.fn, part, scope[value.args[0]])
+            for value in reduces:
+                if self._array(value):
+                    place = f"{self.accumulators[value]}[{self._place(value, self.nest.kept)}]"
+                    self._accumulate(value.fn, place, scope[value.args[0]])
+            self._write(stores, scope)
+        if long:
+            for value, part in zip(lanes, parts, strict=True):
+                self._accumulate(value.fn, self.accumulators[value], part)
+                self.out(f"{part} = {IDENTITY[value.fn]};")
+            out.depth -= 1
+            out("}")
+            return
+        for value, part in zip(lanes, parts, strict=True):
+            self._accumulate(value.fn, self.accumulators[value], part)
+
+    def _array(self, value: Value) -> bool:
+        return any(a in value.axes for a in self.nest.kept) and value not in self.tails
+
+    def _start_part(self, value: Value) -> str:
+        part = self.names.fresh("part")
+        self.out(f"float {part} = {IDENTITY[value.fn]};")
+        return part
+
+    def _lane_clause(self, values: list[Value], parts: list[str]) -> str:
+        groups = {"sum": "+", "max": "max", "min": "min"}
+        return "".join(f" reduction({groups[v.fn]} : {p})" for v, p in zip(values, parts, strict=True))
+
+    def _accumulate(self, fn: str, target: str, value: str) -> None:
+        if fn == "sum":
+            self.out(f"{target} += {value};")
+        else:
+            self.out(f"{target} = {value} {'>' if fn == 'max' else '<'} {target} ? {value} : {target};")
+
+    # Values
+
+    def _emit_values(
+        self,
+        wanted: list[Value],
+        done: set[Axis],
+        names: dict[Value, str],
+        only_ready: bool = False,
+        only_scalars: bool = False,
+    ) -> None:
+        """Declare what `wanted` needs and is not named yet. `only_ready`: only what varies along finished axes."""
+        needed: set[Value] = set()
+        stack = list(wanted)
+        while stack:
+            value = stack.pop()
+            if value in needed or value in names:
+                continue
+            needed.add(value)
+            if value.op != "reduce" and not (value in self.buffered and self._filled(value, done)):
+                stack.extend(value.args)
+        for value in self.nest.values:
+            if value not in needed or value in names:
+                continue
+            if not value.axes <= done:
+                continue
+            if any(a not in names for a in value.args) and value.op not in ("reduce",) and not self._filled(value, done):
+                continue
+            self._emit_value(value, names, done)
+
+    def _filled(self, value: Value, done: set[Axis]) -> bool:
+        return value in self.buffered and value in self._written and value.axes <= done
+
+    @property
+    def _written(self) -> set[Value]:
+        return self.__dict__.setdefault("written", set())  # type: ignore[no-any-return]
+
+    def _emit_value(self, value: Value, names: dict[Value, str], done: set[Axis]) -> None:
+        out = self.out
+        if value.op == "const":
+            names[value] = literal(value)
+            return
+        if value.op == "reduce":
+            if self._array(value):
+                names[value] = f"{self.accumulators[value]}[{self._place(value, self.nest.kept)}]"
+            return
+        if value.op == "call" and value.fn == "same":
+            names[value] = names[value.args[0]]
+            return
+        if self._filled(value, done):
+            names[value] = f"{self.buffered[value]}[{self._place(value, self.inner)}]"
+            return
+        name = self.names.fresh(_hint(value))
+        kind = C_TYPES[value.kind]
+        if value.op == "load":
+            out(f"const {kind} {name} = {self.pointers[value.tensor]}[{self._address(value)}];")
+        elif value.op == "gather":
+            row = f"{names[value.args[0]]} * {value.gather_stride}"
+            rest = self._address(value)
+            out(f"const {kind} {name} = {self.pointers[value.tensor]}[{row}{'' if rest == '0' else ' + ' + rest}];")
+        else:
+            out(f"const {kind} {name} = {EXPRESSIONS[value.fn](*(names[a] for a in value.args))};")
+        names[value] = name
+        if value in self.buffered:
+            out(f"{self.buffered[value]}[{self._place(value, self.inner)}] = {name};")
+            self._written.add(value)
+
+    def _address(self, tensor: Value | Store) -> str:
+        parts = []
+        for axis in (*self.nest.outer, *self.inner):
+            stride = tensor.stride_of(axis)
+            if stride:
+                parts.append(self.index[axis] if stride == 1 else f"{self.index[axis]} * {stride}")
+        return " + ".join(parts) or "0"
+
+    def _place(self, value: Value, among: list[Axis]) -> str:
+        """Row-major position in a buffer over the axes of `among` that the value varies along."""
+        axes = [a for a in among if a in value.axes]
+        parts = []
+        for k, axis in enumerate(axes):
+            step = math.prod(a.size for a in axes[k + 1 :])
+            parts.append(self.index[axis] if step == 1 else f"{self.index[axis]} * {step}")
+        return " + ".join(parts) or "0"
+
+    def _write(self, stores: list[Store], names: dict[Value, str]) -> None:
+        for store in stores:
+            self.out(f"{self.targets[id(store)]}[{self._address(store)}] = {names[store.value]};")
+
+
+def _c(dtype: str) -> str:
+    return {"float32": "float", "int64": "long", "bool": "bool"}[dtype]
+
+
+def _hint(value: Value) -> str:
+    if value.op in ("load", "gather"):
+        return f"{identifier(value.tensor)}_at"
+    return {"sub": "diff", "mul": "prod", "add": "sum_", "div": "quot", "where": "pick", "square": "sq"}.get(value.fn, f"v_{value.fn}")
+
+
+def _short(value: Value) -> str:
+    return value.fn or value.op

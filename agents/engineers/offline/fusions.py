@@ -1,0 +1,139 @@
+"""Finds pointwise chains, reductions and normalisations that fuse: greedy growth in execution order, with the lowering as oracle."""
+
+from __future__ import annotations
+
+from agents.engineers.offline.costs import HEAVY, Ceilings, eager_pointwise_s, fused_s
+from agents.engineers.offline.emit.calls import is_alias
+from agents.engineers.offline.emit.host import Call
+from agents.engineers.offline.emit.loops import emit_nest
+from agents.engineers.offline.graph import View, short
+from agents.engineers.offline.ir import Nest, NotFusible
+from agents.engineers.offline.lower import RULES, VIEWS
+from agents.engineers.offline.nests import make_nest
+from agents.engineers.offline.regions import Region, Written
+
+MAX_NODES = 48
+# Operations that gain as a kernel of their own: eager makes several passes, or uses slower mathematics.
+ALONE = frozenset(
+    "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp cross_entropy_loss mish "
+    "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training softplus elu".split()
+)
+NORMS = frozenset("layer_norm group_norm rms_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training".split())
+SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
+
+
+def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region]:
+    """Regions over the nodes that nobody has taken yet."""
+    groups: list[set[str]] = []
+    home: dict[str, set[str]] = {}
+    for node in view.graph.nodes:
+        name = short(node.target) if node.target != "getitem" else "getitem"
+        if node.name in taken or name not in RULES:
+            continue
+        near: list[set[str]] = []
+        for operand in view.operands(node):
+            group = home.get(operand)
+            if group is not None and group not in near:
+                near.append(group)
+        choices = [near] if near else []
+        if len(near) > 1:
+            choices += [[g] for g in reversed(near)]
+        if name not in VIEWS and name != "getitem":
+            choices.append([])
+        for chosen in choices:
+            union = set().union({node.name}, *chosen)
+            if len(union) <= MAX_NODES and view.convex(union) and _works(view, union):
+                for group in chosen:
+                    groups.remove(group)
+                groups.append(union)
+                for member in union:
+                    home[member] = union
+                break
+    regions = []
+    for group in groups:
+        region = _region(view, ceilings, _trim(view, group))
+        if region is not None:
+            regions.append(region)
+    return regions
+
+
+def _works(view: View, group: set[str]) -> bool:
+    try:
+        make_nest(view, group)
+    except NotFusible:
+        return False
+    return True
+
+
+def _trim(view: View, group: set[str]) -> set[str]:
+    """Without views at the end: as PyTorch views of the stored result they are free."""
+    changed = True
+    group = set(group)
+    while changed:
+        changed = False
+        for name in reversed(view.order(group)):
+            inside = [u for u in view.users[name] if u in group]
+            if is_alias(view.nodes[name]) and not inside and not _picks(view, name, group):
+                group.discard(name)
+                changed = True
+    return group
+
+
+def _picks(view: View, name: str, group: set[str]) -> bool:
+    """Whether a getitem takes a result of an operation with several results, which must be done in the kernel."""
+    node = view.nodes[name]
+    return node.target == "getitem" and node.args[0]["ref"] in group
+
+
+def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
+    nodes = view.order(group)
+    real = [n for n in nodes if not is_alias(view.nodes[n]) and short(view.nodes[n].target) not in ("clone", "dropout")]
+    ops = [short(view.nodes[n].target) for n in real]
+    if not real or (len(real) < 2 and ops[0] not in ALONE):
+        return None
+    try:
+        nest = make_nest(view, nodes)
+    except NotFusible:
+        return None
+    if nest.elements < SMALLEST and len(real) < 4:
+        return None
+    heavy = sum(1 for op in ops if op in HEAVY)
+    eager = sum(eager_pointwise_s(view, view.nodes[n], ceilings) for n in real)
+    ours = fused_s(view, tuple(nest.loads), tuple(s.name for s in nest.stores), nest.elements, heavy, ceilings)
+    kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"
+    says = f"{', '.join(dict.fromkeys(ops))} in one pass over memory"
+    return Region(kind, tuple(nodes), _writer(nest, says), eager, ours, says, tuple(ops))
+
+
+def describe(nest: Nest, view: View, says: str) -> str:
+    """The comment at the head of a kernel: what it fuses, its loops and why they are so."""
+    lines = list(dict.fromkeys(view.nodes[n].line for n in nest.nodes if view.nodes[n].line))
+    outer = " × ".join(str(a.size) for a in nest.outer) or "one"
+    text = f"Fuses {says}.\n"
+    if lines:
+        text += f"In the reference: {'; '.join(lines[:4])}\n"
+    if nest.reduced:
+        row = " × ".join(str(a.size) for a in nest.reduced)
+        text += f"Loops: {outer} independent rows share out over the threads; each row reduces {row} numbers"
+        text += f", {' × '.join(str(a.size) for a in nest.kept)} sums at a time" if nest.kept else ""
+        text += ". A row stays in cache between its passes, so memory is read once."
+    else:
+        text += f"Loops: {outer} rows over the threads, the innermost {nest.kept[-1].size if nest.kept else 1} as vectors; "
+        text += "every operand is read once and no intermediate tensor is written."
+    return text
+
+
+def _writer(nest: Nest, says: str):  # type: ignore[no-untyped-def]
+    def write(view: View, name: str) -> Written:
+        fresh = make_nest(view, nest.nodes)
+        kernel = emit_nest(fresh, name, describe(fresh, view, says), lambda n: _dtype(view, n))
+        call = Call(name, nest.nodes, kernel.inputs, kernel.outputs, says)
+        return Written(kernel.source, call)
+
+    return write
+
+
+def _dtype(view: View, name: str) -> str:
+    spec = view.spec(name)
+    assert spec is not None
+    return spec.dtype

@@ -1,0 +1,41 @@
+"""A region: some nodes of the graph that one kernel can do, and what that would be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.engineers.offline.emit.host import Call
+from agents.engineers.offline.graph import View
+
+
+@dataclass(frozen=True)
+class Written:
+    """A region as text: the source file of its kernel and how the forward calls it. `headers` are files it includes."""
+
+    source: str
+    call: Call
+    headers: tuple[str, ...] = ("fastmath.h",)
+
+
+@dataclass
+class Region:
+    """`kind` groups regions into to-do items. Times in seconds: `eager_s` of the nodes as PyTorch runs them, `kernel_s` predicted."""
+
+    kind: str
+    nodes: tuple[str, ...]
+    write: Callable[[View, str], Written]
+    eager_s: float
+    kernel_s: float
+    says: str
+    ops: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Stable for one graph: its kind and last node."""
+        return f"{self.kind}:{self.nodes[-1]}"
+
+    @property
+    def gain_s(self) -> float:
+        return self.eager_s - self.kernel_s
