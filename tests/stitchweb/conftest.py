@@ -1,0 +1,28 @@
+"""The shop under test: nothing leaves the process, files go to a temporary folder, messages are kept for the test to deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stitchweb.conveyor import Conveyor
+
+
+@pytest.fixture(autouse=True)
+def shop(settings: Any, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    settings.STATIC_ROOT = tmp_path
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.ALLOWED_HOSTS = ["testserver", "localhost"]
+
+
+@pytest.fixture(autouse=True)
+def conveyor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Conveyor]:
+    """Takes the broker's place: what is sent waits in `conveyor.messages` until `conveyor.run` delivers it."""
+    belt = Conveyor()
+    monkeypatch.setattr("stitchweb.runs.dispatch.send", belt.send)
+    yield belt

@@ -1,0 +1,94 @@
+"""The broker's and the runner's stand-ins: messages delivered in order, jobs done by given hands over the real endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+from django.test import Client
+from pydantic import TypeAdapter
+
+from gpu_runner.broker import TASK
+from gpu_runner.contracts import Progress, Task
+from gpu_runner.hands import Hands, HandsError
+from stitchweb.runs import dispatch
+from stitchweb.runs.orchestrator import advance
+
+
+class BrokerAway(Exception):
+    """What a client of an absent broker raises."""
+
+
+class Conveyor:
+    """`messages` are (name, queue, arguments). `away` makes sending fail."""
+
+    def __init__(self) -> None:
+        self.messages: deque[tuple[str, str, dict[str, Any]]] = deque()
+        self.away = False
+
+    def send(self, name: str, queue: str, **arguments: Any) -> None:
+        if self.away:
+            raise BrokerAway
+        self.messages.append((name, queue, arguments))
+
+    def sent(self, name: str) -> list[dict[str, Any]]:
+        return [arguments for sent, _, arguments in self.messages if sent == name]
+
+    def run(self, hands: Hands | None = None, most: int = 1000) -> None:
+        """Deliver until nothing waits; without hands, jobs stay where they are."""
+        kept: list[tuple[str, str, dict[str, Any]]] = []
+        while self.messages and most:
+            most -= 1
+            name, queue, arguments = self.messages.popleft()
+            if name == dispatch.ADVANCE:
+                advance(**arguments)
+            elif name == TASK and hands is not None:
+                Runner(arguments["job"]).work(hands)
+            else:
+                kept.append((name, queue, arguments))
+        assert most, "the conveyor never came to rest"
+        self.messages.extend(kept)
+
+
+class Runner:
+    """One delivery of a job, at the endpoint as a runner reaches it."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.job = job
+        self.claim_token = ""
+        self.batch = 0
+        self.client = Client()
+
+    def post(self, action: str, body: dict[str, Any], token: str | None = None) -> tuple[int, dict[str, Any]]:
+        answer = self.client.post(
+            f"/jobs/{self.job['id']}/{action}",
+            json.dumps(body),
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {token or self.job['token']}"},
+        )
+        return answer.status_code, answer.json()
+
+    def claim(self, worker: str = "a runner") -> bool:
+        status, answer = self.post("claim", {"worker": worker})
+        if status == 200:
+            self.claim_token = answer["claim"]
+        return status == 200
+
+    def progress(self, *messages: Progress, batch: int | None = None) -> tuple[int, dict[str, Any]]:
+        self.batch = batch if batch is not None else self.batch + 1
+        body = {"claim": self.claim_token, "batch": self.batch, "messages": [m.model_dump(mode="json") for m in messages]}
+        return self.post("progress", body)
+
+    def report(self, report: dict[str, Any] | None, error: str = "", seconds: float = 0.5) -> tuple[int, dict[str, Any]]:
+        return self.post("report", {"claim": self.claim_token, "report": report, "error": error, "seconds": seconds})
+
+    def work(self, hands: Hands) -> None:
+        if not self.claim():
+            return
+        try:
+            done = hands.perform(TypeAdapter(Task).validate_python(self.job["task"]), lambda said: self.progress(said))
+        except HandsError as error:
+            self.report(None, str(error))
+        else:
+            self.report(done.model_dump(mode="json"))
