@@ -11,4 +11,6 @@ urlpatterns = [
     path("health/", health, name="health"),
     path("login/<str:token>", login_link, name="login-link"),
     path("jobs/", include("stitchweb.runs.job_urls")),
+    path("", include("stitchweb.teams.urls")),
+    path("", include("stitchweb.runs.urls")),
 ]

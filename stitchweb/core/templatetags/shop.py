@@ -73,7 +73,7 @@ def fact(value: Any) -> str:
     """A value of a free table: numbers to four digits, yes or no, texts short."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return numbers.sig(value, 4) if isinstance(value, int | float) else str(value)[:120]
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)[:120]
 
 
 @register.filter
@@ -101,6 +101,37 @@ def moment(value: Any) -> SafeString | str:
 
 
 @register.filter
+def ago(value: Any) -> SafeString | str:
+    """How long ago, in one unit: "9 min". The moment itself is in the element for machines and as its title."""
+    when = _moment(value)
+    if when is None:
+        return numbers.NONE
+    seconds = max((datetime.now(UTC) - when).total_seconds(), 0)
+    for bound, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
+        if seconds < bound:
+            break
+    else:
+        size, unit = 86_400, "d"
+    return format_html(
+        '<time datetime="{}" title="{}">{} {}</time>',
+        when.isoformat(timespec="seconds"), when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"), round(seconds / size), unit,
+    )  # fmt: skip
+
+
+@register.filter
+def sentence(exception: Any, default: str) -> str:
+    """What an error page says: the sentence that came with the refusal, else the general one. Django's own are for programmers."""
+    text = str(exception or "")
+    return text if text.endswith(".") and not text.startswith("{") else default
+
+
+@register.filter
+def rows(text: str) -> int:
+    """Height of a text box in lines."""
+    return min(max(text.count("\n") + 2, 8), 40)
+
+
+@register.filter
 def since(value: Any) -> SafeString | str:
     """When something began; with JavaScript it counts: "for 12 s"."""
     when = _moment(value)
@@ -110,3 +141,9 @@ def since(value: Any) -> SafeString | str:
     return format_html(
         '<time datetime="{}" data-since>since {}</time>', when.isoformat(timespec="seconds"), when.strftime("%H:%M:%S UTC")
     )
+
+
+@register.filter
+def words(name: str) -> str:
+    """A name of code as words: awaiting_approval → awaiting approval."""
+    return name.replace("_", " ")

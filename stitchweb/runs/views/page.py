@@ -78,7 +78,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
     status, target = request.GET.get("status", ""), request.GET.get("target", "")
     if status == "active":
         runs = runs.active()
-    elif status in Status:
+    elif status in set(map(str, Status)):
         runs = runs.filter(status=status)
     if target:
         runs = runs.filter(target=target)

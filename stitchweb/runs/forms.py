@@ -1,0 +1,76 @@
+"""The options of a run, as a form that answers with `agents.state.Options`."""
+
+from __future__ import annotations
+
+from django import forms
+
+from agents.state import Budget, Options
+from gpu_runner.contracts import PROTOCOLS, Mode, Precision
+
+TARGETS = ("cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ENGINEERS = (("offline", "templates and tuning, no key, no cost"),)
+PROTOCOL_WORDS = {
+    "strict": "every probe, every baseline, a second process",
+    "quick": "eager only, one process, for a first look",
+    "kernelbench": "KernelBench's own rules, to compare with its numbers",
+}
+PRECISION_WORDS = {Precision.AS_REFERENCE: "as reference", Precision.TF32: "TF32 allowed", Precision.BF16: "bf16 allowed"}
+MODE_WORDS = {Mode.EVAL: "eval", Mode.TRAIN: "train", Mode.AS_CONSTRUCTED: "as constructed"}
+
+
+class OptionsForm(forms.Form):
+    """Target, engineer, budget and policy. Every field has a default, so an empty form is a good run."""
+
+    target = forms.ChoiceField(choices=[(t, t) for t in TARGETS], initial="cpu")
+    engineer = forms.ChoiceField(choices=[(name, name) for name, _ in ENGINEERS], initial="offline")
+    protocol = forms.ChoiceField(choices=[(name, name) for name in PROTOCOLS], initial="strict")
+    mode = forms.ChoiceField(choices=[(m.value, m.value) for m in Mode], initial=Mode.EVAL.value)
+    precision = forms.ChoiceField(choices=[(p.value, p.value) for p in Precision], initial=Precision.AS_REFERENCE.value)
+    attempts = forms.IntegerField(min_value=1, max_value=200, initial=12)
+    minutes = forms.FloatField(min_value=0.1, max_value=24 * 60, initial=15, required=False)
+    device_seconds = forms.FloatField(min_value=1, max_value=86_400, required=False)
+    tokens_k = forms.FloatField(min_value=1, max_value=100_000, required=False)
+    money = forms.FloatField(min_value=0.01, max_value=10_000, required=False)
+    target_speedup = forms.FloatField(min_value=1.0, max_value=1000, required=False)
+    approve_plan = forms.BooleanField(required=False)
+
+    def options(self) -> Options:
+        """The chosen options. Call it on a valid form."""
+        chosen = self.cleaned_data
+        tokens = chosen["tokens_k"]
+        return Options(
+            target=chosen["target"],
+            planner=chosen["engineer"],
+            coder=chosen["engineer"],
+            verifier=chosen["engineer"],
+            protocol=PROTOCOLS[chosen["protocol"]],
+            mode=Mode(chosen["mode"]),
+            precision=Precision(chosen["precision"]),
+            budget=Budget(
+                attempts=chosen["attempts"],
+                wall_s=chosen["minutes"] * 60 if chosen["minutes"] else None,
+                tokens=round(tokens * 1000) if tokens else None,
+                money=chosen["money"],
+                device_s=chosen["device_seconds"],
+            ),
+            target_speedup=chosen["target_speedup"],
+            approve_plan=chosen["approve_plan"],
+        )
+
+    def choices(self) -> dict[str, object]:
+        """What the template draws beside the fields."""
+        return {
+            "targets": TARGETS,
+            "engineers": ENGINEERS,
+            "protocols": [(name, PROTOCOL_WORDS.get(name, "")) for name in PROTOCOLS],
+            "precisions": [(p.value, PRECISION_WORDS[p]) for p in Precision],
+            "modes": [(m.value, MODE_WORDS[m]) for m in Mode],
+        }
+
+    def chosen(self, name: str) -> str:
+        """The value to show: what was sent, else the default."""
+        value = self[name].value()
+        return "" if value is None else str(value)
+
+    def values(self) -> dict[str, str]:
+        return {name: self.chosen(name) for name in self.fields if name != "approve_plan"}

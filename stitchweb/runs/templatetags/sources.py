@@ -1,0 +1,16 @@
+"""Sources in templates."""
+
+from __future__ import annotations
+
+from django import template
+
+from stitchweb.runs.diffs import Row
+from stitchweb.runs.diffs import source_rows as rows_of
+
+register = template.Library()
+
+
+@register.filter
+def source_rows(text: str) -> tuple[Row, ...]:
+    """A Python text as numbered, highlighted rows."""
+    return rows_of("reference.py", text)

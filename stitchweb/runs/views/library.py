@@ -1,0 +1,177 @@
+"""Programs with their runs: the library, one program, one suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, F, OuterRef, Q, Window
+from django.db.models.functions import RowNumber
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from stitchweb.programs.access import program_for, programs_for, suite_for, suites_for
+from stitchweb.programs.models import Program, Revision
+from stitchweb.runs.access import runs_for
+from stitchweb.runs.forms import OptionsForm
+from stitchweb.runs.jobbook import create_analysis
+from stitchweb.runs.models import Run, RunQuerySet
+from stitchweb.runs.services import start_run
+from stitchweb.runs.tables import RunRow, fast_p, rows_of, scale_of
+from stitchweb.teams.access import WORKERS, Person, require_role, role_of, teams_for
+
+PER_PAGE = 60
+VERDICTS = ("verified", "no-gain", "refused", "failed", "cancelled")
+
+
+def best_runs(runs: RunQuerySet) -> RunQuerySet:
+    """Of each program, target and protocol the one run to show: the fastest ended one, else the newest. One query."""
+    return runs.annotate(
+        place=Window(
+            RowNumber(),
+            partition_by=[F("revision__program_id"), F("target"), F("protocol")],
+            order_by=[F("speedup").desc(nulls_last=True), F("pk").desc()],
+        )
+    ).filter(place=1)
+
+
+@dataclass
+class Section:
+    """Rows that may be compared: one target, one protocol."""
+
+    target: str
+    protocol: str
+    rows: list[RunRow] = field(default_factory=list)
+
+
+def _wanted(user: Person, query: dict[str, str]) -> Any:
+    """The programs that the filters leave, newest first."""
+    programs = programs_for(user)
+    if text := query["q"]:
+        programs = programs.filter(Q(name__icontains=text) | Q(description__icontains=text) | Q(path__icontains=text))
+    runs = Run.objects.filter(revision__program=OuterRef("pk"))
+    for key in ("target", "protocol", "verdict"):
+        if query[key]:
+            runs = runs.filter(**{key: query[key]})
+    if any(query[key] for key in ("target", "protocol", "verdict")):
+        programs = programs.filter(Exists(runs))
+    if query["before"].isdecimal():
+        programs = programs.filter(pk__lt=int(query["before"][:18]))
+    return programs.order_by("-pk")
+
+
+@login_required
+@require_safe
+def library(request: HttpRequest) -> HttpResponse:
+    """Programs of the person's teams with the best run of each, in sections that may be ranked."""
+    query = {key: request.GET.get(key, "").strip()[:120] for key in ("q", "target", "protocol", "verdict", "before")}
+    programs: list[Program] = list(_wanted(request.user, query)[: PER_PAGE + 1])
+    shown = programs[:PER_PAGE]
+    runs = runs_for(request.user).filter(revision__program__in=[p.pk for p in shown])
+    for key in ("target", "protocol", "verdict"):
+        if query[key]:
+            runs = runs.filter(**{key: query[key]})
+    found = rows_of(best_runs(runs))
+    sections: dict[tuple[str, str], Section] = {}
+    for row in sorted(found, key=lambda r: -(r.interval.value if r.interval else 0)):
+        key = (row.run.target, row.run.protocol)
+        sections.setdefault(key, Section(*key)).rows.append(row)
+    with_runs = {row.program_id for row in found}
+    mine = runs_for(request.user)
+    context = {
+        "section": "library",
+        "sections": sorted(sections.values(), key=lambda s: (s.target != "cpu", s.target, s.protocol)),
+        "scale": scale_of(found),
+        "waiting": [p for p in shown if p.pk not in with_runs],
+        "active": list(mine.active().order_by("-pk")[:8]),
+        "suites": list(suites_for(request.user)[:8]),
+        "more": shown[-1].pk if len(programs) > PER_PAGE else None,
+        "query": query,
+        "filtered": any(query.values()),
+        "targets": list(mine.order_by().values_list("target", flat=True).distinct()[:40]),
+        "protocols": list(mine.order_by().values_list("protocol", flat=True).distinct()[:40]),
+        "verdicts": VERDICTS,
+        "count": len(shown),
+        "may_upload": teams_for(request.user, WORKERS).exists(),
+    }
+    return render(request, "programs/library.html", context)
+
+
+def _revision(program: Program, wanted: str) -> tuple[Revision, list[Revision]]:
+    revisions = list(Revision.objects.filter(program=program).order_by("-number")[:100])
+    if wanted:
+        chosen = next((r for r in revisions if str(r.number) == wanted.removeprefix("r")), None)
+        if chosen is None:
+            raise Http404("This program has no such revision.")
+        return chosen, revisions
+    if not revisions:
+        raise Http404("This program has no revision.")
+    return revisions[0], revisions
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def program_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """A program's source, analysis and runs; POST starts a run of the shown revision, or its analysis."""
+    program = program_for(request.user, pk)
+    revision, revisions = _revision(program, request.GET.get("revision", ""))
+    revision.program = program
+    options = OptionsForm(request.POST or None)
+    if request.method == "POST":
+        require_role(request.user, program.team_id, WORKERS)
+        if request.POST.get("action") == "analyse":
+            create_analysis(revision)
+            return redirect(request.get_full_path())
+        if options.is_valid():
+            return redirect("run", start_run(request.user, revision, options.options()).pk)
+    runs = rows_of(runs_for(request.user).filter(revision__program=program).order_by("-pk")[:50])
+    context = {
+        "section": "library",
+        "team": program.team,
+        "program": program,
+        "revision": revision,
+        "revisions": revisions,
+        "analysis": revision.report,
+        "runs": runs,
+        "scale": scale_of(runs),
+        "may_steer": role_of(request.user, program.team_id) in WORKERS,
+        "options": options,
+        "choices": options.choices(),
+        "chosen": options.values(),
+        "approve": options["approve_plan"].value(),
+    }
+    return render(request, "programs/program.html", context, status=422 if options.is_bound and options.errors else 200)
+
+
+@login_required
+@require_safe
+def source_text(request: HttpRequest, pk: int) -> HttpResponse:
+    """The text of a revision, as text."""
+    revision, _ = _revision(program_for(request.user, pk), request.GET.get("revision", ""))
+    response = HttpResponse(revision.text, content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'inline; filename="program-{pk}-r{revision.number}.py"'
+    return response
+
+
+@login_required
+@require_safe
+def suite_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """A suite's programs with their best runs, and fast_p per target and protocol over all of its programs."""
+    suite = suite_for(request.user, pk)
+    programs = list(programs_for(request.user).filter(suite=suite).order_by("level", "path", "pk"))
+    found = rows_of(best_runs(runs_for(request.user).filter(revision__program__suite=suite)))
+    groups = fast_p(found, len(programs))
+    by_program: dict[int, list[RunRow]] = {}
+    for row in found:
+        by_program.setdefault(row.program_id, []).append(row)
+    context = {
+        "section": "library",
+        "team": suite.team,
+        "suite": suite,
+        "groups": groups,
+        "scale": scale_of(found),
+        "programs": [{"program": p, "rows": by_program.get(p.pk, [])} for p in programs],
+    }
+    return render(request, "programs/suite.html", context)

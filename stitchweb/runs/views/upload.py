@@ -1,0 +1,179 @@
+"""The upload page: a text, a file, a batch or an example becomes programs, and at wish runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from stitchweb.programs.access import program_for
+from stitchweb.programs.forms import ProgramForm, input_choices, input_rows, input_specs
+from stitchweb.programs.gallery import example, examples
+from stitchweb.programs.intake import Batch, read_files, read_zip
+from stitchweb.programs.models import Revision
+from stitchweb.programs.services import Upload, UploadRefused, add_revision, create_program, create_suite
+from stitchweb.programs.uploads import Problem, check_source, decode, outline, with_inputs
+from stitchweb.runs.forms import OptionsForm
+from stitchweb.runs.jobbook import create_analysis
+from stitchweb.runs.services import start_run
+from stitchweb.teams.access import WORKERS, Person, teams_for
+from stitchweb.teams.models import Team
+
+MAX_SUITE_RUNS = 40  # started at once from an upload; more are started from the suite's page
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def upload(request: HttpRequest) -> HttpResponse:
+    """GET: an empty form, or one with `?example=NAME` or `?program=PK` in it. POST: create, then run or analyse.
+
+    Whatever is refused is shown beside the text that was sent, which stays in the form.
+    """
+    if request.method == "POST":
+        return _Intake(request).answer()
+    text, name = "", ""
+    if chosen := example(request.GET.get("example", "")):
+        text, name = chosen.text, chosen.title
+    elif request.GET.get("program", "").isdecimal():
+        program = program_for(request.user, int(request.GET["program"][:18]), WORKERS)
+        newest = Revision.objects.filter(program=program).order_by("-number").first()
+        text, name = newest.text if newest else "", program.name
+    form = ProgramForm(initial={"text": text, "name": name})
+    return _page(request, form, OptionsForm(), example=request.GET.get("example", ""), program=request.GET.get("program", ""))
+
+
+def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status: int = 200, **more: Any) -> HttpResponse:
+    teams = list(teams_for(request.user, WORKERS))
+    context = {
+        "section": "upload",
+        "form": form,
+        "values": {name: form[name].value() or "" for name in form.fields},
+        "options": options,
+        "choices": options.choices(),
+        "chosen": options.values(),
+        "approve": options["approve_plan"].value(),
+        "teams": teams,
+        "team": teams[0] if len(teams) == 1 else None,
+        "examples": examples(),
+        "rows": [{"shape": "", "dtype": "float32", "high": ""}],
+        **input_choices(),
+        **more,
+    }
+    return render(request, "programs/upload.html", context, status=status)
+
+
+class _Intake:
+    """One POST of the upload form, from its fields to an answer."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+        self.form = ProgramForm(request.POST)
+        self.options = OptionsForm(request.POST)
+        self.rows = input_rows(request.POST)
+        self.filename = ""
+
+    def answer(self) -> HttpResponse:
+        if not (self.form.is_valid() and self.options.is_valid()):
+            return self.refuse([Problem("form", f"{name}: {e}") for f in (self.form, self.options) for name, es in f.errors.items() for e in es])
+        files = self.request.FILES.getlist("files")
+        if self._is_batch(files):
+            return self.take_batch(files)
+        text = self.form.cleaned_data["text"]
+        if files:
+            self.filename = str(files[0].name)
+            text, problems = decode(files[0].read(), self.filename)
+            if problems:
+                return self.refuse(problems)
+        return self.take_text(text)
+
+    @staticmethod
+    def _is_batch(files: list[UploadedFile]) -> bool:
+        return len(files) > 1 or (len(files) == 1 and str(files[0].name).lower().endswith(".zip"))
+
+    def take_text(self, text: str) -> HttpResponse:
+        entry = self.form.cleaned_data["entry"].strip()
+        problems = check_source(text, self.filename, entry)
+        if [p.code for p in problems] == ["no-inputs"] and any(row["shape"].strip() for row in self.rows):
+            try:
+                text = with_inputs(text, entry, input_specs(self.rows), self.request.POST.get("init", ""))
+            except ValueError as error:
+                return self.refuse([Problem("inputs", str(error), "Correct it in the inputs form.")], text, asks_inputs=True)
+            problems = check_source(text, self.filename, entry)
+        if problems:
+            return self.refuse(problems, text)
+        try:
+            revision = self._revision(text, entry)
+        except UploadRefused as refusal:
+            return self.refuse(refusal.problems, text)
+        if self.request.POST.get("action") == "save":
+            create_analysis(revision)
+            return redirect("program", revision.program_id)
+        run = start_run(self.request.user, revision, self.options.options())
+        return redirect("run", run.pk)
+
+    def _revision(self, text: str, entry: str) -> Revision:
+        program = self.request.POST.get("program", "")
+        if program.isdecimal():
+            return add_revision(self.request.user, program_for(self.request.user, int(program[:18]), WORKERS), text, entry)
+        form = self.form.cleaned_data
+        upload = Upload(text, self.filename, entry, form["name"].strip(), form["description"].strip(), self.form.tag_words)
+        return create_program(self.request.user, self.team(), upload)
+
+    def take_batch(self, files: list[UploadedFile]) -> HttpResponse:
+        batch = self._batch(files)
+        try:
+            form = self.form.cleaned_data
+            suite = create_suite(self.request.user, self.team(), batch, form["name"].strip(), form["description"].strip())
+        except UploadRefused as refusal:
+            return self.refuse(refusal.problems[:20])
+        left = [item for item in batch.items if item.problems]
+        if left:
+            told = "; ".join(f"{item.path}: {item.problems[0].sentence}" for item in left[:10])
+            messages.warning(self.request, f"{len(left)} of {len(batch.items)} files were left out. {told}")
+        if self.request.POST.get("action") != "save":
+            newest = Revision.objects.filter(program__suite=suite).select_related("program__team").order_by("program__path")
+            for revision in newest[:MAX_SUITE_RUNS]:
+                start_run(self.request.user, revision, self.options.options())
+        return redirect("suite", suite.pk)
+
+    def _batch(self, files: list[UploadedFile]) -> Batch:
+        if len(files) == 1:
+            return read_zip(files[0], str(files[0].name))
+        # Browsers send a folder's files with bare names; the page's script sends their paths beside them.
+        paths = self.request.POST.get("paths", "").split("\n")
+        names = paths if len(paths) == len(files) else [str(f.name) for f in files]
+        return read_files([(name, file.read()) for name, file in zip(names, files, strict=True)])
+
+    def team(self) -> Team:
+        return team_to_write(self.request.user, self.request.POST.get("team", ""))
+
+    def refuse(self, problems: list[Problem], text: str | None = None, asks_inputs: bool = False) -> HttpResponse:
+        """The form again, with what was sent, the reasons, and the lines around the first of them."""
+        if text is None:
+            text = self.form.data.get("text", "")
+        form = ProgramForm(initial={**{k: self.form.data.get(k, "") for k in self.form.fields}, "text": text})
+        line = next((p.line for p in problems if p.line), None)
+        lines = text.split("\n")
+        codes = {p.code for p in problems}
+        return _page(
+            self.request, form, self.options, status=422,
+            problems=problems, filename=self.filename, rows=self.rows, init=self.request.POST.get("init", ""),
+            around=[(n, lines[n - 1], n == line) for n in range(max(line - 2, 1), min(line + 3, len(lines) + 1))] if line else [],
+            asks_inputs=asks_inputs or "no-inputs" in codes, modules=outline(text).modules if "which-module" in codes or "no-entry" in codes else (),
+            program=self.request.POST.get("program", ""),
+        )  # fmt: skip
+
+
+def team_to_write(user: Person, slug: str) -> Team:
+    """The team that takes the upload: the named one, else the person's first. PermissionDenied without any."""
+    teams = teams_for(user, WORKERS)
+    team = (teams.filter(slug=slug).first() if slug else None) or teams.order_by("pk").first()
+    if team is None:
+        raise PermissionDenied("You are in no team as a member, so nothing can be uploaded. Ask an owner of a team.")
+    return team
