@@ -7,9 +7,11 @@ no key. Where to report, and the right to do so, come with each job.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -18,13 +20,15 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
+from celery.signals import worker_process_init
 from kombu import Queue
 from pydantic import TypeAdapter, ValidationError
 
 from gpu_runner.broker import TASK, celery_settings
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Task
-from gpu_runner.hands import Cancelled, Hands, HandsError, LocalHands
+from gpu_runner.hands import Cancelled, Hands, HandsError
+from gpu_runner.local import LocalHands
 from gpu_runner.remote import JobClient
 
 log = logging.getLogger(__name__)
@@ -33,13 +37,25 @@ app = Celery("gpu_runner")
 app.conf.update(celery_settings(config().broker_url))
 
 _TASK: TypeAdapter[Task] = TypeAdapter(Task)
+_PR_SET_PDEATHSIG = 1
 _QUEUE = re.compile(r"^(?:run\.(?:cpu|sm_\d{2,3}a?)|build\.cuda)$")
 
 
 @lru_cache(maxsize=1)
-def hands() -> Hands:
+def hands() -> LocalHands:
     """The hands of this process, kept: their pool of warm sandboxes is what makes a step quick."""
     return LocalHands()
+
+
+@worker_process_init.connect  # type: ignore[untyped-decorator]
+def _begin(**_: object) -> None:
+    """In the process that works: it ends with the one that takes messages, and has sandboxes ready before the first job."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    try:
+        hands().warm()
+    except HandsError as trouble:  # each job will say so to the person who waits for it
+        log.warning("%s", trouble)
 
 
 @app.task(name=TASK)  # type: ignore[untyped-decorator]  Celery ships no types

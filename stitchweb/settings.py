@@ -7,6 +7,7 @@ environment gives SQLite, an embedded broker and a secret key in the data folder
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -70,6 +71,11 @@ SANDBOX = env.choice("SANDBOX", "", SANDBOX_KINDS, "What runners isolate program
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), "How much the processes say.")
 
 TESTING = "pytest" in sys.modules
+# What a runner that `manage.py up` starts may know: where programs are, and its own settings. No secret of the site.
+_OF_RUNNERS = re.compile(
+    r"^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|XDG_\w+|LD_LIBRARY_PATH|CUDA_\w+|OMP_\w+|RUNNER_\w+|SANDBOX)$"
+)
+RUNNER_ENV = env.matching(_OF_RUNNERS)
 
 # From here on nothing is read, only derived.
 ROOT_URLCONF = "stitchweb.urls"

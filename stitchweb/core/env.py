@@ -6,6 +6,7 @@ settings and the read ones are the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +94,10 @@ class Environment:
         self._note(name, "path", shown, doc)
         raw = self._raw(name)
         return Path(raw).expanduser().resolve() if raw else default
+
+    def matching(self, pattern: re.Pattern[str]) -> dict[str, str]:
+        """The variables whose names match, as they are, to be handed on."""
+        return {name: value for name, value in self._values.items() if pattern.match(name)}
 
     def table(self) -> str:
         """The settings as a Markdown table, one row each."""

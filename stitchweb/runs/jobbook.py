@@ -128,7 +128,7 @@ def claim(job_id: int, worker: str) -> str:
 
 
 def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
-    """Take in a batch and renew the lease; True: stop, the run is cancelled. A batch that was taken before is not told again."""
+    """Take in a batch and renew the lease; True: stop, the run is cancelled. A batch taken before is not told again."""
     try:
         said = _PROGRESS.validate_python(messages)
     except ValidationError:

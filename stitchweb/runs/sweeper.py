@@ -113,3 +113,10 @@ def _poke_runs() -> int:
         Run.objects.filter(pk=pk).update(poked_at=now)
         poked += 1
     return poked
+
+
+def release_everything() -> None:
+    """At the start of a site whose workers are known to be gone: nothing is held, everything open is sent again at once."""
+    Run.objects.active().update(lease="", lease_expires=None, poked_at=None)
+    Job.objects.filter(state=JobState.CLAIMED).update(state=JobState.QUEUED, lease_expires=None, sent_at=None)
+    Job.objects.filter(state=JobState.QUEUED).update(sent_at=None)
