@@ -190,9 +190,10 @@ class Sandbox:
             self._closed = True
             launched = self._launched
             self._wait_until_empty()
+            self._watcher.stop()
             if self._init >= 0:
                 os.close(self._init)
-            self._watcher.stop()
+                self._init = -1
             self._memory_killed = launched.group.memory_kills() > 0
             emptied = launched.group.remove(_EMPTY_S)
             launched.channel.close()
@@ -212,17 +213,26 @@ class Sandbox:
         self.close()
 
     def _wait_until_empty(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._launched.popen.wait(_EMPTY_S)
         if self._init >= 0:
             # A namespace's first process is reported dead only when every other one in it is gone.
             poll = select.poll()
             poll.register(self._init, select.POLLIN)
             poll.poll(_EMPTY_S * 1000)
+            # It is ours to bury when bubblewrap ended first and this process is the machine's or container's first one.
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PIDFD, self._init, os.WEXITED | os.WNOHANG)
+        try:
+            self._launched.popen.wait(_EMPTY_S)
+        except subprocess.TimeoutExpired:
+            self._launched.popen.kill()
 
     def _signal(self) -> None:
         popen = self._launched.popen
-        if self._launched.confined:
+        if self._init >= 0:
+            # The namespace's first process takes all others with it, and bubblewrap, left alive, reaps it and ends.
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
+        elif self._launched.confined:
             popen.kill()
         elif popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
