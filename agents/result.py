@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agents.loop.rules import find
-from agents.state import Candidate, State, Status, StopCause
-from gpu_runner.contracts import DeviceInfo, Interval, Speed, TimingReport
+from agents.state import Candidate, Options, State, Status, StopCause
+from gpu_runner.contracts import BlobRef, DeviceInfo, Interval, Speed, TimingReport
 
 COMPILE_ARMS = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -90,7 +90,7 @@ def line_of(state: State, file: str = "", wall_s: float | None = None) -> dict[s
         "protocol": state.options.protocol.id,
         "mode": str(state.options.mode),
         "precision": str(state.options.precision),
-        "device": _device(state, best),
+        "device": device.model_dump(mode="json") if (device := device_of(state, best)) else None,
         "build_s": best.build.seconds if best and best.build else None,
         "wall_s": state.usage.wall_s if wall_s is None else wall_s,
         "error": error or None,
@@ -116,10 +116,19 @@ def _ratios(interval: Interval | None, value: str, low: str, high: str) -> dict[
     return {value: interval.value, low: interval.low, high: interval.high}
 
 
-def _device(state: State, best: Candidate | None) -> dict[str, Any] | None:
+def device_of(state: State, best: Candidate | None) -> DeviceInfo | None:
     """Where it was measured, from the newest report that says so."""
     for candidate in (*((best,) if best else ()), *reversed(state.candidates)):
         for report in (candidate.confirmed, candidate.timing, candidate.check, candidate.build):
             if report is not None and isinstance(report.device, DeviceInfo):
-                return report.device.model_dump(mode="json")
+                return report.device
     return None
+
+
+def refused_line(file: str, options: Options, error: str, wall_s: float, verdict: str = "refused") -> dict[str, Any]:
+    """The line of a program that was never begun, with the reason."""
+    status = Status.FINISHED if verdict == "refused" else Status.FAILED
+    cause = StopCause.REFUSED if verdict == "refused" else StopCause.FAILED
+    nothing = BlobRef(sha256="", size=0)
+    state = State(run="", name=file, source=nothing, options=options, status=status, stop_cause=cause, error=error)
+    return line_of(state, file, wall_s)

@@ -1,0 +1,81 @@
+"""The totals of a benchmark's result lines. Every program counts, also those that failed; what is left out is said."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+Line = dict[str, Any]
+THRESHOLDS = (1.0, 1.2, 1.5, 2.0, 4.0)
+AGAINST = {"eager": ("speedup_vs_eager", "ci_low"), "compile": ("speedup_vs_compile", "ci_compile_low")}
+
+
+def latest(lines: Sequence[Line]) -> list[Line]:
+    """One line per file, the last one, in order of first appearance."""
+    return list({str(line["file"]): line for line in lines}.values())
+
+
+def degenerate(line: Line) -> bool:
+    """True for a program on which a trivial one passes, so that no speed on it means anything."""
+    return "degenerate" in (line.get("labels") or ())
+
+
+def totals(lines: Sequence[Line]) -> dict[str, Any]:
+    """Counts by verdict and, against eager and against torch.compile: `fast_p` (share of all programs that are verified and
+    more than p times as fast), the same by the interval's lower bound, and two geometric means (all programs with anything
+    unverified as 1; verified ones alone). Degenerate programs are counted, and shown apart."""
+    verdicts = Counter(str(line["verdict"]) for line in lines)
+    return {
+        "programs": len(lines),
+        "verdicts": dict(sorted(verdicts.items())),
+        "speeds": dict(sorted(Counter(str(line.get("speed")) for line in lines if _verified(line)).items())),
+        "degenerate": [line["file"] for line in lines if degenerate(line)],
+        "against": {name: _against(lines, value, low) for name, (value, low) in AGAINST.items()},
+        "wall_s": sum(float(line.get("wall_s") or 0.0) for line in lines),
+    }
+
+
+def _verified(line: Line) -> bool:
+    return line["verdict"] == "verified" and not degenerate(line)
+
+
+def _against(lines: Sequence[Line], value: str, low: str) -> dict[str, Any]:
+    measured = [
+        (float(line[value]), float(line[low])) for line in lines if _verified(line) and line.get(value) and line.get(low)
+    ]
+    count = len(lines)
+    return {
+        "measured": len(measured),
+        "fast_p": {f"{p:g}": share(sum(speed > p for speed, _ in measured)) for p in THRESHOLDS},
+        "significant_fast_p": {f"{p:g}": share(sum(bound > p for _, bound in measured)) for p in THRESHOLDS},
+        "geomean_all": math.exp(sum(math.log(speed) for speed, _ in measured) / count) if count else None,
+        "geomean_verified": math.exp(sum(math.log(speed) for speed, _ in measured) / len(measured)) if measured else None,
+    }
+
+
+def table(lines: Sequence[Line]) -> str:
+    """The totals for people."""
+    sums = totals(lines)
+    rows = [f"{sums['programs']} programs, {sums['wall_s'] / 60:.1f} min"]
+    rows += [f"  {verdict:<14}{number:>4}" for verdict, number in sums["verdicts"].items()]
+    if sums["degenerate"]:
+        rows.append(f"  of them degenerate (no speed is claimed): {', '.join(sums['degenerate'])}")
+    rows.append("against   measured  " + "".join(f"fast_{p:<7g}" for p in THRESHOLDS) + "geomean, all   geomean, verified")
+    for name, sum_ in sums["against"].items():
+        shares = "".join(f"{_percent(sum_['fast_p'][f'{p:g}']):<12}" for p in THRESHOLDS)
+        means = f"{_times(sum_['geomean_all']):<15}{_times(sum_['geomean_verified'])}"
+        rows.append(f"{name:<10}{sum_['measured']:<10}{shares}{means}")
+        shares = "".join(f"{_percent(sum_['significant_fast_p'][f'{p:g}']):<12}" for p in THRESHOLDS)
+        rows.append(f"{'':<10}{'by lower bound':<10}"[:20] + shares)
+    errors = [f"  {line['file']}: {line['error']}" for line in lines if line.get("error")]
+    return "\n".join([*rows, *(["not done, and why:", *errors] if errors else [])])
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"
+
+
+def _times(mean: float | None) -> str:
+    return "–" if mean is None else f"{mean:.3f}×"
