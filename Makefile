@@ -43,7 +43,7 @@ lint-imports: $(DEV_READY)
 	.venv/bin/lint-imports
 
 lint-templates: $(DEV_READY)
-	.venv/bin/djlint templates --check --quiet
+	.venv/bin/djlint templates --check
 	.venv/bin/djlint templates --lint --quiet
 
 lint-django: $(DEV_READY)
