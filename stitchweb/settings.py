@@ -43,6 +43,10 @@ REDIS_URL = env.secret(
 JOB_ENDPOINT = env.text(
     "JOB_ENDPOINT", f"http://127.0.0.1:{PORT}", "Where runners reach the web process.", shown="`http://127.0.0.1:PORT`"
 ).rstrip("/")
+_ADDRESS = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST  # noqa: S104
+SITE_URL = env.text(
+    "SITE_URL", f"http://{_ADDRESS}:{PORT}", "Where people reach the site: begins printed links.", shown="`http://HOST:PORT`"
+).rstrip("/")
 TIME_ZONE = env.text("TIME_ZONE", "UTC", "Time zone of the times shown.")
 
 # Security

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from stitchweb.programs.models import Revision
     from stitchweb.teams.models import Team, User
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The static files are collected by `manage.py up`; tests serve pages without them.
+    config.addinivalue_line("filterwarnings", "ignore:No directory at")
+
+
 REFERENCE = '''import torch
 import torch.nn as nn
 

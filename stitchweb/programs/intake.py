@@ -42,7 +42,7 @@ class Batch:
 
 
 def read_zip(file: IO[bytes], filename: str) -> Batch:
-    """The programs in an archive. Sizes are counted while unpacking, so a header that lies gains nothing; nothing is written."""
+    """The programs in an archive. Sizes count while unpacking, so a header that lies gains nothing. Nothing is written."""
     name = PurePosixPath(filename).name.removesuffix(".zip")
     try:
         with zipfile.ZipFile(file) as archive:

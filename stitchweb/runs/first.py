@@ -55,6 +55,5 @@ def login_address() -> str:
     """A link that signs the local user in once and shows the example's run."""
     user = local_user()
     run = example_run(user)
-    host = "127.0.0.1" if settings.HOST in ("0.0.0.0", "::") else settings.HOST  # noqa: S104
     path = make_login_link(user, f"/runs/{run.pk}/" if run else "/", LINK_LIFE)
-    return f"http://{host}:{settings.PORT}{path}"
+    return f"{settings.SITE_URL}{path}"

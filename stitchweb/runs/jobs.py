@@ -40,12 +40,12 @@ def endpoint(view: Callable[..., dict[str, Any]]) -> Callable[..., JsonResponse]
     @csrf_exempt  # no cookie is looked at here, so there is nothing for another site to ride on
     @require_POST
     @wraps(view)
-    def wrapper(request: HttpRequest, pk: int, *args: str) -> JsonResponse:
+    def wrapper(request: HttpRequest, pk: int, **more: str) -> JsonResponse:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme != "Bearer" or jobbook.job_of(token) != pk:
             return JsonResponse({"error": "The token does not speak for this job."}, status=401)
         try:
-            return JsonResponse(view(request, pk, *args))
+            return JsonResponse(view(request, pk, **more))
         except jobbook.JobGone:
             return JsonResponse({"error": "Nothing is wanted of this job any more.", "cancel": True}, status=410)
         except Bad as bad:

@@ -54,7 +54,7 @@ class Reader:
     async def next(self, seq: int) -> Batch | asyncio.Event:
         """The batch after `seq`, or, when there is nothing new, the bell that rings when there is.
 
-        Watchers at the same place share one read. The bell is the one that hung when the read began: a ring in between is heard.
+        Watchers at the same place share one read. It is the bell that hung when the read began: a ring in between is heard.
         """
         if seq in self._batches:
             return self._batches[seq]

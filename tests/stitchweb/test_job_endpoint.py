@@ -1,0 +1,264 @@
+"""What runners may say over HTTP, and what they are told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from agents.engineers.scripted import Scripted
+from gpu_runner.broker import TASK
+from gpu_runner.contracts import Progress
+from stitchweb.runs import jobbook, services
+from stitchweb.runs.models import Artifact, Event, Job, JobState, Run
+from stitchweb.runs.sweeper import sweep
+from tests.agents.loop_world import analysis, options, scripted_name, todo
+from tests.conftest import World, build_world
+from tests.stitchweb.conveyor import Conveyor, Runner
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LINE = Progress(kind="log", payload={"stream": "reference", "text": "a line\n"})
+
+
+@pytest.fixture
+def world() -> World:
+    return build_world()
+
+
+@pytest.fixture
+def run(world: World, conveyor: Conveyor) -> Run:
+    """A run whose first job waits for a runner."""
+    name = scripted_name(Scripted(plans=[(todo(),)]))
+    run = services.start_run(world.owner, world.revision, options(name))
+    conveyor.run()
+    return run
+
+
+@pytest.fixture
+def runner(run: Run, conveyor: Conveyor) -> Runner:
+    [message] = conveyor.sent(TASK)
+    return Runner(message["job"])
+
+
+def lines(run: Run) -> int:
+    return Event.objects.filter(run=run, kind="log.lines").count()
+
+
+def report() -> dict[str, Any]:
+    return analysis().model_dump(mode="json")
+
+
+def test_a_message_carries_the_task_and_no_secret_of_the_site(runner: Runner, settings: Any) -> None:
+    assert set(runner.job) == {"id", "endpoint", "token", "task"}
+    assert runner.job["task"]["kind"] == "analyse"
+    assert settings.SECRET_KEY not in str(runner.job)
+
+
+def test_a_job_is_claimed_once(runner: Runner) -> None:
+    second = Runner(runner.job)
+    assert runner.claim()
+    assert not second.claim()
+
+
+@pytest.mark.parametrize("token", ["", "nonsense", "MTc:forged:token"])
+def test_a_bad_token_is_refused(runner: Runner, token: str) -> None:
+    assert runner.post("claim", {"worker": "x"}, token=token or "-")[0] == 401
+
+
+def test_a_token_speaks_for_its_own_job_alone(runner: Runner) -> None:
+    assert runner.post("claim", {"worker": "x"}, token=jobbook.token_of(runner.job["id"] + 1))[0] == 401
+
+
+def test_an_old_token_is_refused(runner: Runner, time_passes: Any) -> None:
+    time_passes(3 * 24 * 3600)
+    assert runner.post("claim", {"worker": "x"})[0] == 401
+
+
+@pytest.fixture
+def time_passes(monkeypatch: pytest.MonkeyPatch) -> Any:
+    import time
+
+    def passes(seconds: float) -> None:
+        now = time.time() + seconds
+        monkeypatch.setattr("django.core.signing.time.time", lambda: now)
+
+    return passes
+
+
+def test_progress_becomes_events_and_renews_the_lease(run: Run, runner: Runner) -> None:
+    runner.claim()
+    Job.objects.update(lease_expires=timezone.now() + timedelta(seconds=1))
+    assert runner.progress(LINE) == (200, {"cancel": False})
+    assert lines(run) == 1
+    job = Job.objects.get()
+    assert job.lease_expires is not None
+    assert job.lease_expires > timezone.now() + timedelta(seconds=30)
+
+
+def test_a_batch_that_comes_twice_is_told_once(run: Run, runner: Runner) -> None:
+    runner.claim()
+    runner.progress(LINE, batch=1)
+    assert runner.progress(LINE, batch=1) == (200, {"cancel": False})
+    assert lines(run) == 1
+    runner.progress(LINE, batch=2)
+    assert lines(run) == 2
+
+
+def test_a_heartbeat_tells_nothing_and_keeps_the_lease(run: Run, runner: Runner) -> None:
+    runner.claim()
+    before = Event.objects.filter(run=run).count()
+    Job.objects.update(lease_expires=timezone.now() + timedelta(seconds=1))
+    assert runner.progress() == (200, {"cancel": False})
+    assert Event.objects.filter(run=run).count() == before
+    assert Job.objects.filter(lease_expires__gt=timezone.now() + timedelta(seconds=30)).exists()
+
+
+def test_progress_that_cannot_be_read_does_not_end_the_job(run: Run, runner: Runner) -> None:
+    runner.claim()
+    body = {"claim": runner.claim_token, "batch": 1, "messages": [{"kind": "gossip", "payload": {}}]}
+    assert runner.post("progress", body) == (200, {"cancel": False})
+
+
+def test_a_runner_learns_that_its_run_is_cancelled(world: World, run: Run, runner: Runner) -> None:
+    runner.claim()
+    services.control(world.owner, run, "cancel")
+    assert runner.progress() == (200, {"cancel": True})
+    assert runner.progress(LINE) == (200, {"cancel": True})
+
+
+def test_a_report_is_kept_once_and_its_repetition_answered_alike(run: Run, runner: Runner, conveyor: Conveyor) -> None:
+    runner.claim()
+    assert runner.report(report()) == (200, {})
+    other = report() | {"entry": "Another"}
+    assert runner.report(other) == (200, {})
+    job = Job.objects.get()
+    assert job.state == JobState.DONE
+    assert job.report["entry"] == "Model"
+
+
+def test_a_report_of_a_superseded_delivery_is_refused(run: Run, runner: Runner) -> None:
+    runner.claim()
+    Job.objects.update(lease_expires=timezone.now() - timedelta(seconds=1))
+    second = Runner(runner.job)
+    assert second.claim()
+    assert runner.report(report())[0] == 410
+    assert runner.progress(LINE)[0] == 410
+    assert second.report(report())[0] == 200
+
+
+def test_a_report_that_cannot_be_read_ends_the_step_with_the_cause(run: Run, runner: Runner) -> None:
+    runner.claim()
+    assert runner.report({"kind": "analysis", "surprise": 1})[0] == 200
+    job = Job.objects.get()
+    assert job.state == JobState.FAILED
+    assert "cannot be read" in job.error
+
+
+@pytest.mark.parametrize("body", [{}, {"claim": 5}, {"claim": "x", "report": "text"}, {"claim": "x", "seconds": "long"}])
+def test_a_malformed_report_is_refused_with_a_sentence(runner: Runner, body: dict[str, Any]) -> None:
+    runner.claim()
+    status, answer = runner.post("report", body)
+    assert status == 400
+    assert answer["error"].endswith(".")
+
+
+def test_what_is_not_json_is_refused(runner: Runner) -> None:
+    headers = {"Authorization": f"Bearer {runner.job['token']}"}
+    answer = Client().post(f"/jobs/{runner.job['id']}/claim", b"{", content_type="application/json", headers=headers)
+    assert answer.status_code == 400
+
+
+def put(runner: Runner, name: str, data: bytes, claim: str | None = None) -> int:
+    headers = {"Authorization": f"Bearer {runner.job['token']}", "X-Claim": claim or runner.claim_token}
+    url = f"/jobs/{runner.job['id']}/artifacts/{name}"
+    return Client().post(url, data, content_type="application/octet-stream", headers=headers).status_code
+
+
+def test_an_artifact_is_stored_once_with_its_digest(runner: Runner) -> None:
+    runner.claim()
+    assert put(runner, "trace.json.gz", b"abc") == 200
+    assert put(runner, "trace.json.gz", b"abcdef") == 200
+    artifact = Artifact.objects.get()
+    assert (artifact.size, artifact.sha256[:8]) == (3, "ba7816bf")
+    assert artifact.file.read() == b"abc"
+
+
+def test_an_artifact_of_a_stranger_or_too_large_or_with_a_path_is_refused(runner: Runner, settings: Any) -> None:
+    runner.claim()
+    settings.MAX_ARTIFACT_MB = 0
+    assert put(runner, "a.bin", b"abc") == 413
+    assert put(runner, "a.bin", b"abc", claim="somebody") == 410
+    assert put(runner, "..%2Fa.bin", b"abc") in (400, 404)
+    assert not Artifact.objects.exists()
+
+
+def test_a_silent_runners_job_goes_to_another(run: Run, runner: Runner, conveyor: Conveyor) -> None:
+    runner.claim()
+    conveyor.messages.clear()
+    Job.objects.update(lease_expires=timezone.now() - timedelta(seconds=1), created_at=timezone.now() - timedelta(seconds=9))
+    assert sweep().jobs == 1
+    [message] = conveyor.sent(TASK)
+    second = Runner(message["job"])
+    assert second.claim()
+    assert second.report(report())[0] == 200
+
+
+def test_a_job_that_ends_its_runner_three_times_is_given_up_with_the_cause(
+    run: Run, runner: Runner, conveyor: Conveyor
+) -> None:
+    for _ in range(3):
+        assert Runner(runner.job).claim("runner-7")
+        Job.objects.update(lease_expires=timezone.now() - timedelta(seconds=1))
+    assert sweep().given_up == 1
+    job = Job.objects.get()
+    assert job.state == JobState.FAILED
+    assert "runner-7" in job.error
+
+
+def test_a_job_whose_message_was_never_sent_is_sent_by_the_sweeper(world: World, conveyor: Conveyor) -> None:
+    conveyor.away = True
+    job = jobbook.create_analysis(world.revision)
+    Job.objects.update(created_at=timezone.now() - timedelta(seconds=9))
+    sweep()
+    assert Job.objects.get(pk=job.pk).sent_at is None
+    conveyor.away = False
+    assert sweep().jobs == 1
+    assert sweep().jobs == 0
+
+
+def test_an_analysis_before_any_run_is_kept_at_the_revision(world: World, conveyor: Conveyor) -> None:
+    jobbook.create_analysis(world.revision)
+    runner = Runner(conveyor.sent(TASK)[0]["job"])
+    runner.claim()
+    assert runner.progress(LINE)[0] == 200
+    world.revision.refresh_from_db()
+    assert world.revision.analysis_state == "running"
+    runner.report(report())
+    world.revision.refresh_from_db()
+    assert world.revision.analysis_state == "done"
+    assert world.revision.report is not None
+    assert world.revision.report.graph is None
+
+
+def test_an_analysis_that_no_machine_could_do_says_why(world: World, conveyor: Conveyor) -> None:
+    jobbook.create_analysis(world.revision)
+    runner = Runner(conveyor.sent(TASK)[0]["job"])
+    runner.claim()
+    runner.report(None, "No sandbox here.")
+    world.revision.refresh_from_db()
+    assert (world.revision.analysis_state, world.revision.analysis_error) == ("failed", "No sandbox here.")
+
+
+def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyor: Conveyor) -> None:
+    from stitchweb.runs.history import view_of
+
+    second = services.start_run(world.owner, world.revision, options(scripted_name(Scripted())))
+    conveyor.run()
+    assert view_of(second.pk).status.waiting == "Waits for a cpu runner: 1 job before it."
+    runner = Runner(conveyor.sent(TASK)[-1]["job"])
+    runner.claim()
+    assert view_of(second.pk).status.waiting == ""

@@ -1,0 +1,232 @@
+"""The live stream: replay, live, lost doorbells, and everybody who may not watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.db import transaction
+from django.test import Client
+
+from agents.events import Event as EventContract
+from stitchweb.asgi import application
+from stitchweb.runs import consumers, events, services, stream
+from stitchweb.runs.models import Run
+from stitchweb.teams.models import Membership
+from tests.agents.loop_world import options
+from tests.conftest import World, build_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def world() -> World:
+    return build_world()
+
+
+@pytest.fixture
+def run(world: World) -> Run:
+    return services.start_run(world.owner, world.revision, options())
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "fragments", lambda pk, before, after, told, blobs: f"<p>{[e.seq for e in told]}</p>")
+    monkeypatch.setattr(consumers, "SPACING_S", 0.0)
+
+
+def tell(run: Run, text: str, quietly: bool = False) -> int:
+    """One more line in the log; `quietly`: its doorbell is lost."""
+    told = EventContract(seq=1, kind="log.lines", at=1.0, payload={"stream": "s", "text": text})
+    with pytest.MonkeyPatch.context() as patch, transaction.atomic():
+        if quietly:
+            patch.setattr(events, "ring", lambda run: None)
+        return events.append(events.lock(run.pk), [told])
+
+
+def socket(run: Run, person: Any, since: int = 0, origin: bytes = b"http://localhost") -> WebsocketCommunicator:
+    client = Client()
+    if person is not None:
+        client.force_login(person)
+    cookie = client.cookies["sessionid"].value if person is not None else ""
+    headers = [(b"origin", origin), (b"host", b"localhost"), (b"cookie", f"sessionid={cookie}".encode())]
+    return WebsocketCommunicator(application, f"/ws/runs/{run.pk}/?since={since}", headers=headers)
+
+
+class Watcher:
+    """A page: connects, takes batches, acknowledges them."""
+
+    def __init__(self, communicator: WebsocketCommunicator) -> None:
+        self.communicator = communicator
+        self.cursor = 0
+        self.html = ""
+
+    async def take(self, acknowledge: bool = True, timeout: float = 5) -> dict[str, Any]:
+        message = json.loads(await self.communicator.receive_from(timeout))
+        assert message["seq"] > self.cursor
+        self.cursor, self.html = message["seq"], self.html + message["html"]
+        if acknowledge:
+            await self.communicator.send_to(json.dumps({"ack": self.cursor}))
+        return message
+
+    async def closed(self, timeout: float = 5) -> int:
+        while True:
+            output = await self.communicator.receive_output(timeout)
+            if output["type"] == "websocket.close":
+                return output["code"]
+
+
+@pytest.fixture
+async def watch(world: World) -> AsyncIterator[Any]:
+    open_ones: list[WebsocketCommunicator] = []
+
+    async def begin(run: Run, person: Any, **more: Any) -> Watcher:
+        communicator = await database_sync_to_async(socket)(run, person, **more)
+        open_ones.append(communicator)
+        connected, _ = await communicator.connect(timeout=5)
+        assert connected
+        return Watcher(communicator)
+
+    yield begin
+    for communicator in open_ones:
+        await communicator.disconnect()
+    assert not stream._readers
+    assert not consumers._open
+
+
+async def test_what_happened_is_replayed_and_then_what_happens_is_live(run: Run, world: World, watch: Any) -> None:
+    page = await watch(run, world.teammate)
+    first = await page.take()
+    assert first["seq"] == run.last_seq or first["seq"] == 3
+    assert first["status"] == "queued"
+    seq = await database_sync_to_async(tell)(run, "live")
+    assert (await page.take())["seq"] == seq
+
+
+async def test_the_cursor_of_a_reconnect_is_honoured(run: Run, world: World, watch: Any) -> None:
+    for number in range(3):
+        await database_sync_to_async(tell)(run, f"line {number}")
+    page = await watch(run, world.owner, since=4)
+    await page.take()
+    assert page.html == "<p>[5, 6]</p>"
+
+
+async def test_a_lost_doorbell_costs_two_seconds_and_no_event(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "POLL_S", 0.2)
+    page = await watch(run, world.owner)
+    await page.take()
+    seq = await database_sync_to_async(tell)(run, "unheard", quietly=True)
+    assert (await page.take())["seq"] == seq
+
+
+async def test_without_a_broker_the_stream_polls(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Away:
+        async def new_channel(self) -> str:
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr(stream, "get_channel_layer", Away)
+    monkeypatch.setattr(consumers, "POLL_S", 0.2)
+    page = await watch(run, world.owner)
+    await page.take()
+    seq = await database_sync_to_async(tell)(run, "polled")
+    assert (await page.take())["seq"] == seq
+
+
+async def test_nothing_more_is_sent_until_a_batch_is_acknowledged(run: Run, world: World, watch: Any) -> None:
+    page = await watch(run, world.owner)
+    await page.take(acknowledge=False)
+    await database_sync_to_async(tell)(run, "held back")
+    assert await page.communicator.receive_nothing(0.3)
+    await page.communicator.send_to("not json")
+    await page.communicator.send_to(json.dumps({"ack": 0}))
+    assert await page.communicator.receive_nothing(0.3)
+    await page.communicator.send_to(json.dumps({"ack": page.cursor}))
+    await page.take()
+
+
+async def test_a_page_that_never_acknowledges_is_closed(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "ACK_S", 0.2)
+    page = await watch(run, world.owner)
+    await page.take(acknowledge=False)
+    assert await page.closed() == 1013
+
+
+async def test_batches_are_bounded_in_number_and_size(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "PAGE", 4)
+    for number in range(9):
+        await database_sync_to_async(tell)(run, f"line {number}")
+    page = await watch(run, world.owner)
+    await page.take()
+    assert page.cursor == 4
+    monkeypatch.setattr(stream, "MAX_BYTES", 10)
+    await page.take()
+    await page.take()
+    assert page.cursor in (6, 9, 10)
+
+
+async def test_many_watchers_share_one_read_and_one_rendering(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[int] = []
+    monkeypatch.setattr(stream, "fragments", lambda pk, before, after, told, blobs: rendered.append(after.seq) or "")
+    pages = [await watch(run, person) for person in (world.owner, world.teammate, world.expert, world.viewer)]
+    for page in pages:
+        await page.take()
+    seq = await database_sync_to_async(tell)(run, "for all")
+    await asyncio.gather(*(page.take() for page in pages))
+    assert rendered.count(seq) == 1
+    assert rendered.count(3) == 1
+
+
+@pytest.mark.parametrize(("who", "code"), [("nobody", 4401), ("outsider", 4404)])
+async def test_who_may_not_watch_is_told_so_and_closed(run: Run, world: World, watch: Any, who: str, code: int) -> None:
+    page = await watch(run, None if who == "nobody" else world.outsider)
+    assert await page.closed() == code
+
+
+async def test_a_page_of_another_site_cannot_connect(run: Run, world: World) -> None:
+    communicator = await database_sync_to_async(socket)(run, world.owner, origin=b"https://evil.example")
+    connected, _ = await communicator.connect()
+    assert not connected
+
+
+async def test_a_membership_that_ends_ends_the_stream(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "ACCESS_S", 0.1)
+    monkeypatch.setattr(consumers, "POLL_S", 0.1)
+    page = await watch(run, world.teammate)
+    await page.take()
+    await Membership.objects.filter(user=world.teammate).adelete()
+    assert await page.closed() == 4403
+
+
+async def test_signing_out_ends_the_stream(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.contrib.sessions.models import Session
+
+    monkeypatch.setattr(consumers, "ACCESS_S", 0.1)
+    monkeypatch.setattr(consumers, "POLL_S", 0.1)
+    page = await watch(run, world.owner)
+    await page.take()
+    await Session.objects.all().adelete()
+    assert await page.closed() == 4403
+
+
+async def test_a_person_may_not_open_sockets_without_end(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "MAX_SOCKETS", 1)
+    await watch(run, world.owner)
+    second = await watch(run, world.owner)
+    assert await second.closed() == 4429
