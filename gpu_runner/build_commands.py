@@ -65,7 +65,8 @@ def plan(candidate: CandidateFiles, target: str, out: str = OUT) -> Plan:
 
 def _cxx(flags: tuple[str, ...]) -> tuple[str, ...]:
     own = [flag for flag in flags if not flag.startswith(("--expt", "-l"))]
-    return (config().cxx, *own, "-fPIC", "-fdiagnostics-color=never")
+    # More errors help nobody, and looking for what each misspelt name may have meant can take minutes.
+    return (config().cxx, *own, "-fPIC", "-fdiagnostics-color=never", "-fmax-errors=20")
 
 
 def _nvcc(flags: tuple[str, ...], target: str) -> tuple[str, ...]:

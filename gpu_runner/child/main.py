@@ -52,10 +52,10 @@ def load_role(channel, payload: dict, fds: list[int]) -> ModuleType:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)  # noqa: TID251 - for the libraries and processes started from here on
     if payload["torch"]:
-        import torch
-
-        # Also the OpenMP default of this thread, which kernels linked against the same runtime follow.
-        torch.set_num_threads(threads)
+        import torch  # noqa: F401 - so that no handler's first message pays for it
+    if "torch" in sys.modules:
+        # Also the OpenMP default of this thread, which kernels that use torch's runtime follow.
+        sys.modules["torch"].set_num_threads(threads)
     return importlib.import_module(f".{HANDLERS[payload['role']]}", __package__)
 
 

@@ -98,7 +98,8 @@ def rlimits(limits: Limits, cpus: int, gpu: bool, own_uid: bool = True) -> dict[
     values = {
         "fsize": limits.tmp_mib * MIB,
         "nofile": 1024,
-        "core": 0,
+        # Not 0: where crashes are piped to a collector the kernel ignores this limit, except for this one value.
+        "core": 1,
         # Per process, and a second line only: the wall clock ends the job.
         "cpu": int(limits.wall_s * cpus) + 10,
     }

@@ -28,3 +28,10 @@ class SandboxSpec:
     files: Mapping[str, bytes | str] = field(default_factory=lambda: MappingProxyType({}))
     threads: int | None = None
     devices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"there is no role {self.role!r}: use one of {', '.join(ROLES)}")
+        for path in self.files:
+            if not path or path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"the file {path!r} is not inside the job's folder")
