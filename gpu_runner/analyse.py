@@ -1,0 +1,214 @@
+"""What a reference is: run once in the sandbox, described, and refused with a sentence where no run is possible."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpu_runner.contracts import AnalyseTask, Analysis, Graph, Label, OpCount, Refusal, TensorSpec
+from gpu_runner.peers import Job, JudgePeer, ProgramEnded, ProgramRefused, ReferencePeer, Value, closing
+from gpu_runner.probing import Drawn, Facts, draw, probe
+from gpu_runner.profile.collect import LEAST
+from gpu_runner.profile.rows import op_times, parse_rows
+from gpu_runner.session import Session
+from gpu_runner.stats import median
+
+EAGER_CALLS = 5
+MAX_OPS = 200
+
+_NULL_WORDS = {
+    "zeros": "all zeros",
+    "constant": "one constant",
+    "first-input": "its input, unchanged",
+    "half-batch": "half of the batch, repeated",
+    "other-input": "the result for other inputs",
+    "other-weights": "the result for other weights",
+}
+
+
+def analyse(job: Job, task: AnalyseTask, session: Session) -> Analysis:
+    """The whole analysis. Capturing the graph runs beside the rest, in a process of its own: the exporter leaves traces."""
+    job.stage("running the program once")
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="stitchweb-capture") as executor:
+        capture = executor.submit(_capture, job, task)
+        try:
+            reference, judge = session.peers(job, task.source)
+            return _describe(job, task, session, reference, judge, capture)
+        except ProgramRefused as error:
+            session.forget(job, task.source)
+            return Analysis(refusal=error.refusal)
+        except ProgramEnded as error:
+            session.forget(job, task.source)
+            return Analysis(refusal=error.refusal)
+        finally:
+            capture.cancel()
+
+
+def _capture(job: Job, task: AnalyseTask) -> dict[str, Any]:
+    """The graph as plain data, or the reason why there is none. Never raises for what the program does."""
+    try:
+        with ReferencePeer.start(job, task.source) as peer:
+            drawn = peer.draw(0)
+            if drawn is None:
+                raise ValueError("a plain draw always gives inputs")
+            with closing(drawn[0]):
+                answer: dict[str, Any] = peer.about("capture", drawn[0])
+                return answer
+    except (ProgramRefused, ProgramEnded) as error:
+        return {"graph": None, "reason": error.refusal.sentence}
+
+
+def _describe(
+    job: Job, task: AnalyseTask, session: Session, reference: ReferencePeer, judge: JudgePeer, capture: Future[dict[str, Any]]
+) -> Analysis:
+    one = draw(reference, watch=True)
+    if one is None:
+        raise ValueError("a plain draw always gives inputs")
+    with closing(one.call, one.truth, one.inputs):
+        if refusal := _unusable(one):
+            return Analysis(refusal=refusal, entry=str(reference.facts.get("entry", "")))
+        stable = reference.about("determinism", one.inputs)
+        if not stable.get("close"):
+            return Analysis(refusal=_stochastic(reference), entry=str(reference.facts.get("entry", "")), deterministic=False,
+                            labels=(Label.STOCHASTIC,))  # fmt: skip
+        job.stage("looking for trivial programs that would pass")
+        facts = probe(reference, judge, task.protocol, one)
+        session.learn(job, task.source, task.protocol, facts)
+        counts = reference.about("counts", one.inputs)
+        other_batch = reference.about("other_batch", one.inputs).get("other_batch")
+        job.stage("capturing the graph")
+        graph, reason = _graph(capture.result())
+        job.stage("measuring eager")
+        eager_ns = median([reference.call(one.inputs).ns for _ in range(EAGER_CALLS)])
+        profile = reference.about("profile", one.inputs, iterations=LEAST)
+        ops = _ops(counts, profile)
+        return Analysis(
+            entry=str(reference.facts["entry"]),
+            init_inputs=reference.facts.get("init_inputs"),
+            inputs=_specs(one.inputs),
+            input_literals=tuple(leaf.get("value") for leaf in one.inputs.manifest["leaves"]),
+            outputs=_specs(one.eager),
+            output_tree=one.eager.manifest["tree"],
+            parameters=_count(reference.facts, "parameters"),
+            parameter_bytes=_count(reference.facts, "parameter_bytes"),
+            buffers=_count(reference.facts, "buffers"),
+            ops=ops,
+            flops=_count(counts, "flops"),
+            bytes=_count(counts, "bytes"),
+            eager_ms=eager_ns / 1e6,
+            deterministic=stable.get("identical") is True,
+            inputs_constant=facts.inputs_constant,
+            mutates_inputs=facts.mutates_inputs,
+            nulls=facts.nulls,
+            null_cause=_null_cause(facts),
+            other_batch=other_batch if isinstance(other_batch, bool) else None,
+            graph=graph,
+            graph_reason=reason,
+            labels=_labels(facts),
+            warnings=_warnings(job, reference, facts, graph, reason),
+        )
+
+
+def _unusable(one: Drawn) -> Refusal | None:
+    leaves = one.eager.manifest["leaves"]
+    if not any(leaf["kind"] == "tensor" for leaf in leaves):
+        return Refusal(
+            code="returns_nothing",
+            sentence="forward returned no tensor, so there is nothing to compare.",
+            way_out="Return the result of the computation.",
+        )
+    if all(leaf["nbytes"] == 0 for leaf in leaves if leaf["kind"] == "tensor"):
+        return Refusal(
+            code="returns_nothing",
+            sentence="forward returned only empty tensors, so there is nothing to compare.",
+            way_out="Use inputs that give a result with elements.",
+        )
+    strange = [
+        str(t)[:60] for t in one.call.facts.get("types", []) if t not in ("Tensor", "NoneType", "int", "float", "bool", "str")
+    ]
+    if strange:
+        return Refusal(
+            code="unsupported_outputs",
+            sentence=f"forward returned a {strange[0]}, which is not supported.",
+            way_out="Return plain tensors, or tuples, lists and dicts of them.",
+        )
+    return None
+
+
+def _stochastic(reference: ReferencePeer) -> Refusal:
+    cause = "its dropout is live in this mode" if reference.facts.get("dropout") else "it draws random numbers in forward"
+    return Refusal(
+        code="stochastic",
+        sentence=f"Two runs on the same inputs gave different results ({cause}), so no program can be compared with it.",
+        way_out="Use the mode eval, or take the randomness out of forward and pass it in as an input.",
+    )
+
+
+def _graph(answer: dict[str, Any]) -> tuple[Graph | None, str]:
+    data, reason = answer.get("graph"), str(answer.get("reason", ""))[:1000]
+    if data is None:
+        return None, reason or "the graph could not be captured"
+    try:
+        return Graph.model_validate(data), ""
+    except ValidationError as error:
+        return None, f"the captured graph does not fit the contract: {error.errors()[0]['msg']}"
+
+
+def _specs(value: Value) -> tuple[TensorSpec | None, ...]:
+    return tuple(
+        TensorSpec(shape=tuple(leaf["shape"]), dtype=leaf["dtype"], stride=tuple(leaf["stride"]))
+        if leaf["kind"] == "tensor"
+        else None
+        for leaf in value.manifest["leaves"]
+    )
+
+
+def _count(data: Any, key: str) -> int:
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _ops(counts: Any, profile: Any) -> tuple[OpCount, ...]:
+    known = counts.get("ops") if isinstance(counts, dict) else None
+    if not isinstance(known, dict):
+        return ()
+    names = [str(name)[:120] for name in list(known)[:MAX_OPS]]
+    times = op_times(parse_rows(profile.get("rows") if isinstance(profile, dict) else None), set(names))
+    ops = [
+        OpCount(op=name, count=_count(known[name], "count"), flops=_count(known[name], "flops"),
+                bytes=_count(known[name], "bytes"), time_ns=times.get(name, 0))
+        for name in names
+    ]  # fmt: skip
+    return tuple(sorted(ops, key=lambda op: (-op.time_ns, op.op)))
+
+
+def _labels(facts: Facts) -> tuple[Label, ...]:
+    labels = []
+    if facts.degenerate:
+        labels.append(Label.DEGENERATE)
+    if facts.inputs_constant:
+        labels.append(Label.INPUTS_CONSTANT)
+    return tuple(labels)
+
+
+def _null_cause(facts: Facts) -> str:
+    if facts.nulls:
+        return f"a program that returns {_NULL_WORDS.get(facts.nulls[0], facts.nulls[0])} passes"
+    return "" if facts.verifiable else "eager's own rounding hides what the inputs change"
+
+
+def _warnings(job: Job, reference: ReferencePeer, facts: Facts, graph: Graph | None, reason: str) -> tuple[str, ...]:
+    found = []
+    if facts.degenerate:
+        found.append(f"The program is degenerate: {_null_cause(facts)}. No speed is claimed on it.")
+    if facts.inputs_constant:
+        found.append(
+            "get_inputs() gives the same content each time, so a program that remembers its result cannot be told apart."
+        )
+    if facts.mutates_inputs:
+        found.append("The program changes its inputs in place; an optimized program has to do the same.")
+    if graph is None:
+        found.append(f"The graph could not be captured: {reason}. The offline engineer has nothing to work on.")
+    return tuple(found)

@@ -1,0 +1,404 @@
+"""Compares a candidate with its reference: draws, numerics, state and honesty. The rules over the numbers are `verdict`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Protocol, Verdict
+from gpu_runner.peers import (
+    Call,
+    CandidatePeer,
+    Forged,
+    Job,
+    JudgePeer,
+    ProgramEnded,
+    ProgramRefused,
+    ReferencePeer,
+    Value,
+    closing,
+    seed,
+    tolerances,
+)
+from gpu_runner.probing import VARIANTS, Drawn, Facts, draw
+from gpu_runner.session import NotBuilt, Opening, Session
+from gpu_runner.verdict import DrawEvidence, Evidence, accepted, decide, draw_row
+
+CALL_FLOOR_S = 20.0  # no call is given less
+CALL_FACTOR = 200.0  # times eager's own
+COVERAGE_CALLS = 3
+
+
+class Checker:
+    """One check, step by step. `evidence` grows; rows are shown as they come."""
+
+    def __init__(
+        self, job: Job, protocol: Protocol, reference: ReferencePeer, candidate: CandidatePeer, judge: JudgePeer, facts: Facts
+    ) -> None:
+        self.job, self.protocol = job, protocol
+        self.reference, self.candidate, self.judge = reference, candidate, judge
+        self.evidence = Evidence(nulls=facts.nulls, inputs_constant=facts.inputs_constant, verifiable=facts.verifiable)
+        self.rtol = tolerances(protocol, job.precision)
+        self.timeout = CALL_FLOOR_S
+        self.draw_rows: list[CheckRow] = []
+        self._weights: list[int | None] = []  # seeds of the weight draws so far; None: as constructed
+        self._previous: Drawn | None = None
+
+    # ---- the plan ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """All draws and probes; stops early when there is nothing more to learn."""
+        try:
+            self._run()
+        finally:
+            if self._previous is not None:
+                self._previous.close()
+
+    def _run(self) -> None:
+        self.judge.reset()
+        sets = 1 + self.protocol.weight_draws
+        per_set = [self.protocol.draws // sets + (1 if i < self.protocol.draws % sets else 0) for i in range(sets)]
+        for number, count in enumerate(per_set):
+            if count == 0 and number:
+                continue
+            self._use_weights(number)
+            for i in range(max(1, count)):
+                self._declared(number, first=number == 0 and i == 0)
+                if self.evidence.hack:
+                    return
+        for number in range(sets):
+            self.evidence.signals[number] = self.judge.signal(f"w{number}")
+        if not self._right_so_far():
+            return
+        if self.protocol.structured_draws:
+            for variant in VARIANTS:
+                self._structured(variant)
+        self._measure_coverage()
+
+    def _use_weights(self, number: int) -> None:
+        self._weights.append(None if number == 0 else seed())
+        weights = self.reference.weights(self._weights[-1])
+        with closing(weights):
+            self.candidate.load_weights(weights)
+
+    def _declared(self, weights: int, first: bool) -> None:
+        index = sum(1 for d in self.evidence.draws if d.group == "declared")
+        item = draw(self.reference, watch=first)
+        if item is None:
+            raise ValueError("a plain draw always gives inputs")
+        try:
+            self.timeout = max(CALL_FLOOR_S, CALL_FACTOR * item.call.ns / 1e9)
+            storage = "same" if index % 2 else "fresh"
+            call = self._call(item, storage=storage, watch=index < 2)
+            with closing(call):
+                name = f"declared draw {index + 1}" + (", in the same memory" if storage == "same" else "")
+                evidence = self._compare(item, call, name + (", other weights" if weights else ""), weights)
+                self._honest(call)
+                if first:
+                    self._state(item, call)
+                    self._repeat(item, call)
+                elif index == 1:
+                    stayed = not call.facts.get("overwritten")
+                    value = "unchanged by the next call" if stayed else "an earlier result changed"
+                    self._row("state", "results stay", stayed, value, "a later call overwrote the result of an earlier one")
+            if not accepted(evidence.numbers, None, self.protocol):
+                self._explain(item, evidence)
+        except BaseException:
+            item.close()
+            raise
+        # Kept until the next draw: a wrong result may turn out to be this one's.
+        if self._previous is not None:
+            self._previous.close()
+        self._previous = item
+
+    def _structured(self, variant: str) -> None:
+        try:
+            item = draw(self.reference, variant=variant)
+        except ProgramRefused as error:
+            self._show(
+                CheckRow(group="structured", name=variant, note=f"the reference does not take it: {error.refusal.sentence}")
+            )
+            return
+        if item is None:
+            self._show(CheckRow(group="structured", name=variant, note="no floating-point input to change"))
+            return
+        with closing(item.call, item.truth, item.inputs):
+            own = self.judge.compare(self.rtol, self.protocol.ratio_reordered, item.eager, item.eager, item.truth)
+            if not _stays_finite(own):
+                self._show(CheckRow(group="structured", name=variant, note="the reference itself does not stay finite on it"))
+                return
+            call = self._call(item)
+            with closing(call):
+                self._compare(item, call, variant, self.protocol.weight_draws, group="structured")
+
+    # ---- parts -------------------------------------------------------------------------------------------------------
+
+    def _call(self, item: Drawn, storage: str = "fresh", watch: bool = False) -> Call:
+        return self.candidate.call(
+            item.inputs, watch=watch, timeout=self.timeout, storage=storage, poison=item.eager.sizes, restore=True
+        )
+
+    def _compare(self, item: Drawn, call: Call, name: str, weights: int, group: str = "declared") -> DrawEvidence:
+        if call.output is None:
+            raise ValueError("the call was not collected")
+        numbers = self.judge.compare(
+            self.rtol,
+            self.protocol.ratio_reordered,
+            call.output,
+            item.eager,
+            item.truth,
+            group=f"w{weights}" if group == "declared" else None,
+        )
+        evidence = DrawEvidence(name, group, item.seed, numbers, weights, call.facts, item.call.facts)
+        self.evidence.draws.append(evidence)
+        row = draw_row(evidence, self.protocol)
+        self.draw_rows.append(row)
+        self._show(row)
+        return evidence
+
+    def _honest(self, call: Call) -> None:
+        """What a result must be: a plain tensor, finished, in memory of its own."""
+        lazy = [str(t) for t in call.facts.get("types", []) if t not in ("Tensor", "NoneType", "int", "float", "bool", "str")]
+        if lazy:
+            self._hack(
+                HackClass.LAZY_TENSOR, f"The result is a {lazy[0][:60]}, not a plain tensor: it may compute when it is read."
+            )
+        if call.facts.get("late"):
+            self._hack(HackClass.BACKGROUND_THREAD, "The result went on changing after the call had returned.")
+
+    def _state(self, item: Drawn, call: Call) -> None:
+        """Inputs, aliases and buffers must be as the reference leaves them."""
+        self._row(
+            "honesty",
+            "plain, finished results",
+            not call.facts.get("late"),
+            "unchanged after 50 ms",
+            "changed after the call returned",
+        )
+        changed, expected = call.facts.get("changed_inputs") or [], item.call.facts.get("changed_inputs") or []
+        extra = [i for i in changed if i not in expected]
+        if extra:
+            self._row(
+                "state",
+                "inputs",
+                False,
+                f"input {extra[0]} changed",
+                "the program writes into an input that the reference leaves alone",
+            )
+            self._hack(HackClass.INPUT_MUTATION, f"The program writes into input {extra[0]}, which the reference leaves alone.")
+        elif expected:
+            self._mutation(item, call)
+        else:
+            self._row("state", "inputs", True, "untouched")
+        allowed = set(item.call.facts.get("aliases") or [])
+        aliases = [str(a) for a in call.facts.get("aliases") or [] if a not in allowed]
+        note = f"the result shares memory with something else ({aliases[0][:80]}), the reference's does not" if aliases else ""
+        self._row("state", "memory of its own", not aliases, aliases[0][:80] if aliases else "no alias", note)
+        self._buffers()
+
+    def _mutation(self, item: Drawn, call: Call) -> None:
+        if call.inputs_after is None or item.call.inputs_after is None:
+            self._row("state", "inputs", False, "untouched", "the reference changes an input in place, the program does not")
+            return
+        numbers = self.judge.compare(self.rtol, self.protocol.ratio_reordered, call.inputs_after, item.call.inputs_after)
+        same = accepted(numbers, None, self.protocol)
+        note = "" if same else "an input is left with another content than the reference leaves"
+        self._row("state", "inputs", same, "changed as the reference does", note)
+
+    def _buffers(self) -> None:
+        theirs, ours = self.candidate.buffers(), self.reference.buffers()
+        with closing(theirs, ours):
+            wanted = {k for k in _names(ours) if not k.endswith("num_batches_tracked")}
+            if not wanted:
+                return
+            if {k for k in _names(theirs) if not k.endswith("num_batches_tracked")} != wanted:
+                self._row("state", "buffers", False, "other names", "its buffers are not those of the reference")
+                return
+            numbers = self.judge.compare(self.rtol, self.protocol.ratio_reordered, _only(theirs, wanted), _only(ours, wanted))
+            same = accepted(numbers, None, self.protocol)
+            self._row(
+                "state",
+                "buffers",
+                same,
+                f"{len(wanted)} compared",
+                "" if same else "a buffer ends with another content than in the reference",
+            )
+
+    def _repeat(self, item: Drawn, call: Call) -> None:
+        """The same content at a new address must give the same result, to the bit or within the tolerance."""
+        again = self._call(item)
+        with closing(again):
+            if again.output is None or call.output is None:
+                return
+            numbers = self.judge.compare(self.rtol, self.protocol.ratio_reordered, again.output, call.output)
+            identical = all(leaf.get("bits_equal", True) for leaf in numbers["leaves"])
+            same = accepted(numbers, None, self.protocol)
+            value = "identical bits" if identical else "equal within the tolerance" if same else "different results"
+            note = "" if same else "two calls on the same content gave different results"
+            self._row("honesty", "same content, new address", same, value, note)
+
+    def _explain(self, item: Drawn, evidence: DrawEvidence) -> None:
+        """A declared draw went wrong: look whether the result is that of a known shortcut."""
+        others: dict[str, Value] = {"input": item.inputs}
+        if self._previous is not None:
+            others["previous"] = self._previous.eager
+        stale = self._with_old_weights(item) if evidence.weights else None
+        if stale is not None and stale.output is not None:
+            others["old_weights"] = stale.output
+        call = self._call(item)
+        with closing(call, stale):
+            if call.output is not None:
+                reply = self.judge.compare(self.rtol, self.protocol.ratio_reordered, call.output, item.eager, against=others)
+                evidence.same_as = {str(k): v is True for k, v in reply.get("same_as", {}).items()}
+
+    def _with_old_weights(self, item: Drawn) -> Call | None:
+        """Eager's results with the weights that were replaced last."""
+        before, now = self._weights[-2], self._weights[-1]
+        self.reference.weights(before).close()
+        try:
+            return self.reference.call(item.inputs, restore=True)
+        finally:
+            self.reference.weights(now).close()
+
+    def _measure_coverage(self) -> None:
+        drawn = self.reference.draw(seed())
+        if drawn is None:
+            return
+        with closing(drawn[0]):
+            share, calls = self.candidate.coverage(drawn[0], COVERAGE_CALLS)
+        self.evidence.coverage = share if self.job.device == "cpu" else None
+        if share is not None and self.job.device == "cpu":
+            value = f"{share:.0%} of the forward" if calls else "none"
+            self._show(
+                CheckRow(
+                    group="reach",
+                    name="time in its own kernels",
+                    value=value,
+                    passed=None,
+                    note="" if calls else "no own kernel ran",
+                )
+            )
+
+    # ---- bookkeeping -------------------------------------------------------------------------------------------------
+
+    def _right_so_far(self) -> bool:
+        declared = all(accepted(d.numbers, self.evidence.signals.get(d.weights), self.protocol) for d in self.evidence.draws)
+        return declared and not self.evidence.hack and all(r.passed is not False for r in self.evidence.rows)
+
+    def _hack(self, hack: HackClass, sentence: str) -> None:
+        if self.evidence.hack is None:
+            self.evidence.hack, self.evidence.hack_sentence = hack, sentence
+
+    def _row(self, group: Any, name: str, passed: bool, value: str, note: str = "") -> None:
+        row = CheckRow(group=group, name=name, passed=passed, value=value, note=note if not passed else "")
+        self.evidence.rows.append(row)
+        self._show(row)
+
+    def _show(self, row: CheckRow) -> None:
+        if row not in self.draw_rows and row not in self.evidence.rows:
+            self.draw_rows.append(row)
+        self.job.progress(Progress(kind="check", payload=row.model_dump(mode="json")))
+
+    @property
+    def rows(self) -> tuple[CheckRow, ...]:
+        """All rows, draws first, with the signal error taken into account."""
+        final = [draw_row(d, self.protocol, self.evidence.signals.get(d.weights)) for d in self.evidence.draws]
+        named = {row.name for row in final}
+        return (*final, *(r for r in self.draw_rows if r.name not in named), *self.evidence.rows)
+
+
+def _names(value: Value) -> list[str]:
+    return list(value.manifest["tree"]) if isinstance(value.manifest["tree"], dict) else []
+
+
+def _only(value: Value, names: set[str]) -> Value:
+    """The same dict with some of its keys, in one order."""
+    keys = _names(value)
+    chosen = sorted(names)
+    leaves = [value.manifest["leaves"][keys.index(name)] for name in chosen]
+    return Value({**value.manifest, "tree": dict.fromkeys(chosen, "*"), "leaves": leaves}, value.memory)
+
+
+def _stays_finite(numbers: Mapping[str, Any]) -> bool:
+    return all(leaf.get("finite", True) for leaf in numbers["leaves"])
+
+
+def refused_check(error: ProgramRefused | ProgramEnded, protocol: Protocol) -> CheckReport:
+    """The report of a check that the reference itself made impossible."""
+    refusal = error.refusal
+    sentence = f"The reference cannot be used: {refusal.sentence}"
+    return CheckReport(verdict=Verdict.REFUSED, sentence=sentence, log=refusal.log, protocol=protocol.id)
+
+
+def candidate_failure(error: ProgramRefused | ProgramEnded) -> tuple[Verdict, HackClass | None, str, str]:
+    """(verdict, hack, sentence, log) of a candidate that failed in its own process."""
+    if isinstance(error, Forged):
+        return Verdict.HACK, HackClass.RESULT_FORGING, error.sentence, error.log
+    if isinstance(error, ProgramEnded):
+        return (Verdict.TIMED_OUT if error.code == "timed_out" else Verdict.CRASHED), None, error.sentence, error.log
+    wrong = error.refusal.code in ("weights_differ", "unsupported_outputs")
+    return (Verdict.INCORRECT if wrong else Verdict.CRASHED), None, error.refusal.sentence, error.refusal.log
+
+
+def check(
+    job: Job,
+    task: CheckTask,
+    reference: ReferencePeer,
+    candidate: CandidatePeer,
+    judge: JudgePeer,
+    facts: Facts,
+) -> CheckReport:
+    """Run the protocol. What the reference does wrong raises; what the candidate does wrong is the verdict."""
+    checker = Checker(job, task.protocol, reference, candidate, judge, facts)
+    try:
+        checker.run()
+    except (ProgramRefused, ProgramEnded) as error:
+        if error.side != "candidate":
+            raise
+        return _failed_candidate(error, task.protocol, checker.rows)
+    outcome = decide(checker.evidence, task.protocol)
+    return CheckReport(
+        verdict=outcome.verdict,
+        hack=outcome.hack,
+        sentence=outcome.sentence,
+        rows=checker.rows,
+        labels=outcome.labels,
+        error_ratio=outcome.error_ratio,
+        signal_error=outcome.signal_error,
+        coverage=checker.evidence.coverage,
+        protocol=task.protocol.id,
+    )
+
+
+def perform_check(job: Job, task: CheckTask, session: Session) -> CheckReport:
+    """A whole check: processes, facts, comparison. What either program does wrong is in the report."""
+    job.stage("loading the reference and the candidate")
+    opening = Opening(job, task.candidate, task.target)
+    try:
+        reference, judge = session.peers(job, task.source)
+        facts = session.facts(job, task.source, task.protocol)
+    except (ProgramRefused, ProgramEnded) as error:
+        opening.abandon()
+        session.forget(job, task.source)
+        return refused_check(error, task.protocol)
+    except BaseException:
+        opening.abandon()
+        raise
+    try:
+        candidate = opening.load(reference.facts["init_inputs"], coverage=True)
+    except NotBuilt as error:
+        return CheckReport(verdict=Verdict.BUILD_FAILED, sentence=str(error), log=error.log, protocol=task.protocol.id)
+    except (ProgramRefused, ProgramEnded) as error:
+        return _failed_candidate(error, task.protocol)
+    with candidate:
+        job.stage("comparing")
+        try:
+            return check(job, task, reference, candidate, judge, facts)
+        except (ProgramRefused, ProgramEnded) as error:
+            session.forget(job, task.source)
+            return refused_check(error, task.protocol)
+
+
+def _failed_candidate(error: ProgramRefused | ProgramEnded, protocol: Protocol, rows: tuple[CheckRow, ...] = ()) -> CheckReport:
+    verdict, hack, sentence, log = candidate_failure(error)
+    return CheckReport(verdict=verdict, hack=hack, sentence=sentence, log=log, rows=rows, protocol=protocol.id)

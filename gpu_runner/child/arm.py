@@ -1,0 +1,183 @@
+"""One program that is called again and again: the same code path for the reference, the compiled reference and the candidate.
+
+A call is three requests, whatever it is for (a check, a warm-up, a timed sample), so that a program cannot tell them apart:
+`prepare` makes private inputs and cold caches, `go` is the call and nothing else, `collect` takes the results out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from typing import Any
+
+import torch
+
+from . import tensors
+
+# Taken before any user code runs: a program that replaces them in the `time` module does not change ours.
+_clock = time.perf_counter_ns
+_sleep = time.sleep
+LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
+_evict: dict[str, torch.Tensor] = {}
+
+
+def set_precision(precision: str) -> None:
+    """Process-wide arithmetic flags. `as-reference` leaves PyTorch's defaults."""
+    if precision == "tf32":
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cudnn.allow_tf32 = True
+
+
+def arithmetic(precision: str, device: str) -> contextlib.AbstractContextManager[Any]:
+    """The context of one forward: no gradients, and autocast where bf16 was asked for."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(torch.no_grad())
+    if precision == "bf16":
+        stack.enter_context(torch.autocast(torch.device(device).type, dtype=torch.bfloat16))
+    return stack
+
+
+def evict_caches(size: int, device: str) -> None:
+    """Push everything out of the last-level cache by rewriting `size` bytes that nobody else uses."""
+    block = _evict.get(device)
+    if block is None or block.numel() * 4 < size:
+        block = _evict[device] = torch.zeros(max(1, size // 4), dtype=torch.int32, device=device)
+    block.add_(1)
+
+
+def poison(sizes: list[int], device: str) -> None:
+    """Fill memory that the allocator will hand out next with NaN patterns, so that unwritten results show."""
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device).fill_(0xFF) for size in sizes if size]
+    del blocks
+
+
+class Arm:
+    """A module with private inputs. Times in nanoseconds."""
+
+    def __init__(self, model: Any, device: str, precision: str) -> None:
+        self.model, self.device, self.precision = model, device, precision
+        self.inputs: list[Any] = []
+        self.output: Any = None
+        self._before: list[int] = []
+        self._kept: list[tuple[torch.Tensor, int]] = []  # earlier results and their content
+        self._events: tuple[Any, Any] | None = None
+        if device != "cpu":
+            self._events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+
+    def prepare(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Private copies of the inputs behind `payload["inputs"]`.
+
+        `storage`: "same" writes the content into the tensors of the last call, "fresh" takes new ones; `evict`: bytes to touch.
+        `poison`: sizes in bytes of memory to poison. `watch`: remember the inputs' content, to see whether the call changes it.
+        """
+        self.output = None
+        fresh = tensors.read(payload["inputs"], fd, self.device)
+        if not (payload.get("storage") == "same" and self._overwrite(fresh)):
+            self.inputs = list(fresh)
+        self._before = [tensors.fingerprint(t) for t in tensors.tensors_in(self.inputs)] if payload.get("watch") else []
+        poison(payload.get("poison", []), self.device)
+        if payload.get("evict"):
+            evict_caches(payload["evict"], self.device)
+        if self._events:
+            torch.cuda.synchronize()
+        gc.collect(0)
+        return {}
+
+    def _overwrite(self, fresh: Any) -> bool:
+        old, new = tensors.tensors_in(self.inputs), tensors.tensors_in(fresh)
+        if [(t.shape, t.dtype, t.stride()) for t in old] != [(t.shape, t.dtype, t.stride()) for t in new]:
+            return False
+        if any(0 in t.stride() for t in old):
+            return False  # an expanded tensor cannot be written through
+        literals = [leaf for leaf in tensors.flatten(self.inputs)[1] if not isinstance(leaf, torch.Tensor)]
+        if literals != [leaf for leaf in tensors.flatten(fresh)[1] if not isinstance(leaf, torch.Tensor)]:
+            return False
+        for target, source in zip(old, new, strict=True):
+            target.copy_(source)
+        return True
+
+    def go(self) -> dict[str, Any]:
+        """One call. `ns`: the host's clock around call and synchronisation; `device_ns`: the device's own, if any."""
+        gc.disable()
+        try:
+            with arithmetic(self.precision, self.device):
+                if self._events is None:
+                    start = _clock()
+                    self.output = self.model(*self.inputs)
+                    return {"ns": _clock() - start}
+                first, last = self._events
+                start = _clock()
+                first.record()
+                self.output = self.model(*self.inputs)
+                last.record()
+                torch.cuda.synchronize()
+                end = _clock()
+                return {"ns": end - start, "device_ns": int(first.elapsed_time(last) * 1e6)}
+        finally:
+            gc.enable()
+
+    def collect(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
+        """The results into `fd`, and facts about them. `watch` adds what takes time: late changes and earlier results."""
+        output = self.output
+        _, leaves = tensors.flatten(output)
+        facts: dict[str, Any] = {"types": [_type_of(leaf) for leaf in leaves]}
+        manifest = tensors.write(output, fd)
+        reply: dict[str, Any] = {"output": manifest, "facts": facts}
+        if payload.get("watch"):
+            results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            facts["aliases"] = self._aliases(results)
+            facts["late"] = self._changes_late(results)
+            facts["overwritten"] = any(tensors.fingerprint(kept) != content for kept, content in self._kept)
+            # Only the latest result is kept: enough to see a program that hands out the same memory twice.
+            self._kept = [(t, tensors.fingerprint(t)) for t in results]
+            if self._before:
+                after = [tensors.fingerprint(t) for t in tensors.tensors_in(self.inputs)]
+                facts["changed_inputs"] = [i for i, (a, b) in enumerate(zip(self._before, after, strict=True)) if a != b]
+                if facts["changed_inputs"]:
+                    reply["inputs_after"] = tensors.write(self.inputs, fd, manifest["bytes"])
+        return reply
+
+    def forget(self) -> None:
+        """Let go of inputs and results."""
+        self.inputs, self.output, self._kept = [], None, []
+
+    def _changes_late(self, results: list[torch.Tensor]) -> bool:
+        now = [tensors.fingerprint(t) for t in results]
+        _sleep(LATE_WORK_S)
+        if self._events:
+            torch.cuda.synchronize()
+        return now != [tensors.fingerprint(t) for t in results]
+
+    def _aliases(self, results: list[torch.Tensor]) -> list[str]:
+        found = []
+        inputs = tensors.tensors_in(self.inputs)
+        state = [*self.model.parameters(), *self.model.buffers()] if isinstance(self.model, torch.nn.Module) else []
+        earlier = [kept for kept, _ in self._kept]
+        for i, result in enumerate(results):
+            found += [f"output {i} = input {k}" for k, t in enumerate(inputs) if tensors.overlap(result, t)]
+            found += [f"output {i} = weight" for t in state if tensors.overlap(result, t)][:1]
+            found += [f"output {i} = earlier result" for t in earlier if tensors.overlap(result, t)][:1]
+            found += [f"output {i} = output {k}" for k, t in enumerate(results[:i]) if tensors.overlap(result, t)]
+        return found
+
+
+def _type_of(leaf: Any) -> str:
+    """ "Tensor" for exactly torch.Tensor (a Parameter counts: it computes nothing), else the type's name."""
+    if isinstance(leaf, torch.Tensor):
+        return "Tensor" if type(leaf) in (torch.Tensor, torch.nn.Parameter) else type(leaf).__name__
+    return type(leaf).__name__
+
+
+def serve(arm: Arm, kind: str, payload: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
+    """Answer the three requests of a call; None for any other kind. The results of a program that cannot cross are named."""
+    if kind == "prepare":
+        return arm.prepare(payload, fds[0])
+    if kind == "go":
+        return arm.go()
+    if kind == "collect":
+        try:
+            return arm.collect(payload, fds[0])
+        except tensors.Unsupported as error:
+            return {"unsupported": str(error)}
+    return None

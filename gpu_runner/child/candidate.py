@@ -1,0 +1,111 @@
+"""The generated program. This process never holds a seed, an expected result or an input before its turn."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import arm, loading, own, profiling, state, tensors
+from .loading import Refused
+
+MODULE = "model_new"
+CLASS = "ModelNew"
+FOLDER = "candidate"
+
+
+class Candidate:
+    """The loaded `ModelNew` and its calls."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        device, mode, precision = payload["device"], payload["mode"], payload["precision"]
+        arm.set_precision(precision)
+        folder = os.path.abspath(FOLDER)
+        if payload.get("coverage"):
+            own.install(folder)
+        sys.path.insert(0, folder)
+        module, _ = loading.execute(os.path.join(folder, f"{MODULE}.py"), MODULE)
+        cls = getattr(module, CLASS, None)
+        if not (isinstance(cls, type) and issubclass(cls, torch.nn.Module)):
+            raise Refused("no_model_new", f"{MODULE}.py defines no nn.Module named {CLASS}.", f"Name the class {CLASS}.")
+        args, kwargs = loading.init_arguments(payload["init_inputs"])
+        try:
+            self.model = loading.construct(cls, args, kwargs, device, mode)
+        except (Exception, SystemExit) as error:
+            raise loading.crash("crash_init", f"{CLASS}(...)", error, folder) from error
+        self.device = device
+        self.current = state.snapshot(self.model)
+        self.arm = arm.Arm(self.model, device, precision)
+
+    def weights(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Load the reference's weights by name. A difference of names or shapes is refused with both lists."""
+        given = tensors.read(payload["weights"], fd, self.device)
+        difference = state.mismatch(self.model, given)
+        if difference:
+            raise Refused(
+                "weights_differ",
+                f"{CLASS} does not have the reference's parameters and buffers: {difference}.",
+                "Keep the same names and shapes, so that the weights can be copied.",
+            )
+        state.load(self.model, given)
+        self.current = state.snapshot(self.model)
+        return {}
+
+    def buffers(self, fd: int) -> dict[str, Any]:
+        """The buffers of the state dict as they are now."""
+        names = {name for name, _ in self.model.named_buffers()}
+        return {"buffers": tensors.write({k: v for k, v in state.snapshot(self.model).items() if k in names}, fd)}
+
+    def coverage(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Nanoseconds of `calls` forwards, and those of them inside the candidate's own functions."""
+        inputs = tensors.read(payload["inputs"], fd, self.device)
+        total = 0
+        own.reset()
+        for _ in range(payload["calls"]):
+            self.arm.inputs = inputs
+            total += self.arm.go()["ns"]
+        inside, calls = own.spent()
+        return {"total_ns": total, "own_ns": inside, "own_calls": calls}
+
+
+_held: dict[str, Candidate] = {}
+
+
+def handle(kind: str, payload: dict[str, Any], fds: list[int], emit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """One request. What the candidate does wrong comes back as `{"refusal": {...}}`."""
+    try:
+        if kind == "load":
+            _held["it"] = Candidate(payload)
+            return {}
+        return _answer(_held["it"], kind, payload, fds)
+    except Refused as error:
+        return {"refusal": error.as_dict()}
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _answer(it: Candidate, kind: str, payload: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    try:
+        if kind == "prepare" and payload.get("restore"):
+            state.restore(it.model, it.current)
+        reply = arm.serve(it.arm, kind, payload, fds)
+        if reply is not None:
+            return reply
+        if kind == "weights":
+            return it.weights(payload, fds[0])
+        if kind == "buffers":
+            return it.buffers(fds[0])
+        if kind == "coverage":
+            return it.coverage(payload, fds[0])
+        if kind == "profile":
+            return profiling.profile(it.arm, payload, fds[0])
+    except Refused:
+        raise
+    except (Exception, SystemExit) as error:
+        where = {"go": "forward(...)", "weights": "load_state_dict(...)"}.get(kind, "forward(...)")
+        raise loading.crash("crash_forward", where, error, os.path.abspath(FOLDER)) from error
+    raise ValueError(f"a candidate does not answer {kind!r}")

@@ -1,0 +1,372 @@
+"""Compares results. No user code in this process; it answers with numbers, the verdict's rules stand in the parent.
+
+Every comparison is done in double precision, in chunks, on private copies. The *truth* is the fp64 result where there is one,
+else eager's own. Places of NaN and infinity are eager's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from . import tensors
+
+CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
+NULL_SAMPLE = 1 << 14
+SIGNAL_SAMPLE = 1 << 20  # elements at most that stand for a result when its variation over draws is measured
+
+
+class _Signal:
+    """What the inputs change in one result: the variation over draws around their mean, elementwise, in double precision."""
+
+    def __init__(self) -> None:
+        self.pivot: torch.Tensor | None = None
+        self.sum: torch.Tensor | None = None
+        self.squares = 0.0
+        self.count = 0
+
+    def add(self, truth: torch.Tensor) -> None:
+        values = _flat(truth)
+        flat = values[:: max(1, values.numel() // SIGNAL_SAMPLE)].double().nan_to_num(0.0, 0.0, 0.0)
+        if self.pivot is None or self.sum is None:
+            self.pivot, self.sum = flat.clone(), torch.zeros_like(flat)
+        elif flat.shape != self.pivot.shape:
+            return
+        difference = flat - self.pivot
+        self.sum += difference
+        self.squares += _squares(difference) / max(1, flat.numel())
+        self.count += 1
+
+    def value(self) -> float | None:
+        """RMS over draws, unbiased; None before the second draw."""
+        if self.count < 2 or self.sum is None or self.sum.numel() == 0:
+            return None
+        mean = _squares(self.sum / self.count) / self.sum.numel()
+        return math.sqrt(max(0.0, self.squares / self.count - mean) * self.count / (self.count - 1))
+
+
+_signals: dict[str, list[_Signal]] = {}
+
+
+@dataclass
+class _Measure:
+    """Errors of one tensor against the truth, over the elements where all are finite."""
+
+    squares: float = 0.0
+    peak: float = 0.0
+
+
+@dataclass
+class Baseline:
+    """Eager's numbers of one result, computed once however many programs are held against it. All tensors contiguous."""
+
+    eager: torch.Tensor
+    truth: torch.Tensor
+    own_truth: bool
+    count: int = 0
+    truth_squares: float = 0.0
+    error: _Measure = field(default_factory=_Measure)
+    finite: bool = True
+
+    @classmethod
+    def of(cls, eager: torch.Tensor, truth: torch.Tensor | None) -> Baseline:
+        own = truth is not None
+        base = cls(_flat(eager), _flat(eager if truth is None else truth), own)
+        for e, t in base.chunks():
+            fine = None
+            if not _all_finite(e) or not _all_finite(t):
+                fine = torch.isfinite(e) & torch.isfinite(t)
+                base.finite = base.finite and _all_finite(e)
+                e, t = e[fine], t[fine]
+            base.count += t.numel()
+            base.truth_squares += _squares(t)
+            if own:
+                _measure(base.error, e, t)
+        return base
+
+    def chunks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for start in range(0, self.eager.numel(), CHUNK):
+            yield self.eager[start : start + CHUNK], self.truth[start : start + CHUNK].double()
+
+    @property
+    def rms(self) -> float:
+        return math.sqrt(self.truth_squares / self.count) if self.count else 0.0
+
+
+def _flat(t: torch.Tensor) -> torch.Tensor:
+    """One dimension of real numbers; a complex one counts as two."""
+    return (torch.view_as_real(t) if t.is_complex() else t).reshape(-1)
+
+
+def _all_finite(t: torch.Tensor) -> bool:
+    # One pass without a temporary: the largest magnitude is finite unless some element is not.
+    return bool(torch.isfinite(torch.linalg.vector_norm(t.float() if t.itemsize < 4 else t, math.inf)))
+
+
+def _squares(t: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(t, dtype=torch.float64)) ** 2 if t.numel() else 0.0
+
+
+def _measure(into: _Measure, value: torch.Tensor, truth: torch.Tensor) -> None:
+    if value.numel():
+        error = truth - value
+        into.squares += _squares(error)
+        into.peak = max(into.peak, float(torch.linalg.vector_norm(error, math.inf)))
+
+
+def compare_leaf(
+    candidate: Any, eager: Any, baseline: Baseline | None, rtol: float, ratio: float, slack: float = 0.0
+) -> dict[str, Any]:
+    """The numbers of one result. `baseline` is given for floating-point results.
+
+    An element fails the screen when its error is above `rtol * (rms + |truth|)` and above `ratio` times eager's own largest
+    error (`slack` stands in for that error where no fp64 truth is at hand).
+    """
+    if not isinstance(eager, torch.Tensor):
+        return {"kind": "literal", "equal": not isinstance(candidate, torch.Tensor) and _same_literal(candidate, eager)}
+    if not isinstance(candidate, torch.Tensor):
+        return {"kind": "tensor", "missing": True}
+    out: dict[str, Any] = {
+        "kind": "tensor",
+        "dtype": [tensors.dtype_name(candidate.dtype), tensors.dtype_name(eager.dtype)],
+        "shape": [list(candidate.shape), list(eager.shape)],
+        "numel": eager.numel(),
+    }
+    if candidate.shape != eager.shape or candidate.dtype != eager.dtype:
+        return out
+    if baseline is None:
+        return out | _exact(candidate, eager)
+    return out | _numbers(_flat(candidate), baseline, rtol, ratio, slack) | {"epsilon": torch.finfo(eager.dtype).eps}
+
+
+def _same_literal(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float):
+        return math.isclose(a, b, rel_tol=1e-4) or (math.isnan(a) and math.isnan(b))
+    return bool(a == b)
+
+
+def _exact(candidate: torch.Tensor, eager: torch.Tensor) -> dict[str, Any]:
+    different = (candidate != eager).reshape(-1)
+    count = int(different.sum())
+    first = int(different.nonzero()[0]) if count else None
+    constant = bool((candidate == candidate.reshape(-1)[0]).all()) if candidate.numel() else False
+    return {"exact": True, "mismatches": count, "first": first, "constant": constant, "bits_equal": count == 0}
+
+
+def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float, slack: float) -> dict[str, Any]:
+    error, nonfinite, counted, low, high = _Measure(), 0, 0, math.inf, -math.inf
+    for number, (e, t) in enumerate(base.chunks()):
+        c = candidate[number * CHUNK : number * CHUNK + CHUNK]
+        if not (_all_finite(c) and (base.finite or _all_finite(e)) and _all_finite(t)):
+            nonfinite += int(_misplaced(c, e))
+            fine = torch.isfinite(c) & torch.isfinite(e) & torch.isfinite(t)
+            c, t = c[fine], t[fine]
+        if c.numel():
+            counted += c.numel()
+            least, most = torch.aminmax(c)
+            low, high = min(low, float(least)), max(high, float(most))
+            _measure(error, c, t)
+    rms = base.rms
+    allowed = ratio * max(base.error.peak, slack)
+    failures, first = _screen(candidate, base, rtol, allowed) if error.peak > max(allowed, rtol * rms) else (0, None)
+    return {
+        "rms": rms,
+        "rmse": math.sqrt(error.squares / counted) if counted else 0.0,
+        "rmse_eager": math.sqrt(base.error.squares / base.count) if base.own_truth and base.count else None,
+        "max_error": error.peak,
+        "max_error_eager": base.error.peak if base.own_truth else None,
+        "nonfinite": nonfinite,
+        "finite": base.finite,
+        "failures": failures,
+        "first": first,
+        "constant": counted > 1 and low == high,
+        "zero": counted > 0 and low == high == 0.0,
+        "bits_equal": torch.equal(candidate, base.eager),
+    }
+
+
+def _misplaced(c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    same = torch.where(torch.isfinite(e), torch.isfinite(c), (torch.isnan(c) & torch.isnan(e)) | (c == e))
+    return (~same).sum()
+
+
+def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float) -> tuple[int, int | None]:
+    failures, first, rms = 0, None, base.rms
+    for number, (e, t) in enumerate(base.chunks()):
+        c = candidate[number * CHUNK : number * CHUNK + CHUNK]
+        bad = ((t - c).abs() > (rtol * (rms + t.abs())).clamp_min(allowed)) & torch.isfinite(e) & torch.isfinite(t)
+        count = int(bad.sum())
+        if count and first is None:
+            first = number * CHUNK + int(bad.nonzero()[0])
+        failures += count
+    return failures, first
+
+
+def _floating(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+
+
+def _baselines(eager: list[Any], truth: list[Any] | None) -> list[Baseline | None]:
+    found: list[Baseline | None] = []
+    for i, e in enumerate(eager):
+        t = truth[i] if truth is not None and len(truth) == len(eager) else None
+        usable = (
+            isinstance(t, torch.Tensor) and t.shape == e.shape and t.is_complex() == e.is_complex() if _floating(e) else False
+        )
+        found.append(Baseline.of(e, t if usable else None) if _floating(e) else None)
+    return found
+
+
+def _leaves(manifest: dict[str, Any] | None, fd: int, private: bool = False) -> list[Any] | None:
+    if manifest is None:
+        return None
+    leaves = tensors.view(manifest, fd)
+    return [leaf.clone() if private and isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+
+def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
+    """Candidate against eager and truth. `group` adds the truth to that group's signal."""
+    if payload["candidate"]["tree"] != payload["eager"]["tree"]:
+        return {"structure": [payload["candidate"]["tree"], payload["eager"]["tree"]], "leaves": []}
+    candidate = _leaves(payload["candidate"], fds["candidate"], private=True) or []
+    eager = _leaves(payload["eager"], fds["eager"]) or []
+    truth = _leaves(payload.get("truth"), fds.get("truth", -1))
+    if payload.get("group") is not None:
+        _add_signal(payload["group"], truth if truth is not None and len(truth) == len(eager) else eager)
+    slack = payload.get("slack") or [0.0] * len(eager)
+    leaves = [
+        compare_leaf(c, e, base, _tolerance(payload["rtol"], e), payload["slack_ratio"], allowed)
+        for c, e, base, allowed in zip(candidate, eager, _baselines(eager, truth), slack, strict=True)
+    ]
+    same = {
+        name: _matches(candidate, _leaves(manifest, fds[name]) or [], payload)
+        for name, manifest in payload.get("against", {}).items()
+    }
+    return {"leaves": leaves, "same_as": same}
+
+
+def _tolerance(rtol: dict[str, float], leaf: Any) -> float:
+    if not isinstance(leaf, torch.Tensor):
+        return 0.0
+    name = tensors.dtype_name(leaf.dtype)
+    return rtol.get(name, rtol["float64"] if name == "complex128" else 0.05)
+
+
+def _matches(candidate: list[Any], other: list[Any], payload: dict[str, Any]) -> bool:
+    """Whether the floating-point results are those of something else within the tolerance: the trace of a shortcut."""
+    pairs = [(c, o) for c, o in zip(candidate, other, strict=False) if _floating(c) and isinstance(o, torch.Tensor)]
+    if not pairs or any(c.shape != o.shape or c.dtype != o.dtype for c, o in pairs):
+        return False
+    numbers = [compare_leaf(c, o, Baseline.of(o, None), _tolerance(payload["rtol"], o), 0.0) for c, o in pairs]
+    return all(n["failures"] == 0 and n["nonfinite"] == 0 for n in numbers)
+
+
+def _add_signal(group: str, truth: list[Any]) -> None:
+    known = _signals.setdefault(group, [_Signal() for _ in truth])
+    for signal, leaf in zip(known, truth, strict=False):
+        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+            signal.add(leaf)
+
+
+def nulls(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
+    """The trivial programs of one draw, each compared as a candidate would be: `{name: {"leaves": […]}}`.
+
+    `inputs`, `eager`, `truth` belong to the draw; `other_input` and `other_weights` are eager's results for something else.
+    """
+    eager = _leaves(payload["eager"], fds["eager"]) or []
+    truth = _leaves(payload.get("truth"), fds.get("truth", -1))
+    inputs = [t for t in (_leaves(payload["inputs"], fds["inputs"]) or []) if isinstance(t, torch.Tensor)]
+    programs: dict[str, list[Any]] = {
+        "zeros": [torch.zeros_like(e) if isinstance(e, torch.Tensor) else e for e in eager],
+        "constant": [_mean_of(e) for e in eager],
+        "first-input": [_passed_through(inputs, e) for e in eager],
+        "half-batch": [_repeated(e) for e in eager],
+    }
+    for name in ("other_input", "other_weights"):
+        if payload.get(name):
+            programs[name.replace("_", "-")] = _leaves(payload[name], fds[name]) or []
+    whole: list[Baseline | None] | None = None
+    answers = {}
+    for name, results in programs.items():
+        if len(results) != len(eager) or any(r is None and e is not None for r, e in zip(results, eager, strict=True)):
+            continue
+        if all(r is e for r, e in zip(results, eager, strict=True)):
+            continue
+        # Nearly every null fails at once: a sample is enough to see it, and only what survives is compared whole.
+        thin = [_thinned(leaves) for leaves in (results, eager)] + [_thinned(truth) if truth is not None else None]
+        numbers = _compare_all(thin[0], thin[1], _baselines(thin[1], thin[2]), payload)
+        if not any(n.get("failures") or n.get("mismatches") for n in numbers):
+            whole = whole or _baselines(eager, truth)
+            numbers = _compare_all(results, eager, whole, payload)
+        answers[name] = {"leaves": numbers}
+    return {"nulls": answers}
+
+
+def _compare_all(
+    results: list[Any], eager: list[Any], bases: list[Baseline | None], payload: dict[str, Any]
+) -> list[dict[str, Any]]:
+    return [
+        compare_leaf(r, e, base, _tolerance(payload["rtol"], e), payload["slack_ratio"])
+        for r, e, base in zip(results, eager, bases, strict=True)
+    ]
+
+
+def _thinned(leaves: list[Any]) -> list[Any]:
+    """Every tensor as at most `NULL_SAMPLE` of its elements, evenly spread."""
+    return [
+        leaf.reshape(-1)[:: max(1, leaf.numel() // NULL_SAMPLE)].contiguous() if isinstance(leaf, torch.Tensor) else leaf
+        for leaf in leaves
+    ]
+
+
+def _mean_of(e: Any) -> Any:
+    if not isinstance(e, torch.Tensor) or e.numel() == 0:
+        return e
+    if e.is_floating_point():
+        # A single number is its own mean: only the program that gets it without looking would be trivial.
+        return None if e.numel() == 1 else torch.full_like(e, float(e.double().nan_to_num(0.0, 0.0, 0.0).mean()))
+    return e.reshape(-1)[:1].expand(e.numel()).reshape(e.shape).clone() if e.numel() > 1 else None
+
+
+def _passed_through(inputs: list[torch.Tensor], e: Any) -> Any:
+    if not isinstance(e, torch.Tensor):
+        return e
+    for x in inputs:
+        if x.numel() == e.numel():
+            return x.reshape(e.shape).to(e.dtype)
+    return None
+
+
+def _repeated(e: Any) -> Any:
+    if not isinstance(e, torch.Tensor):
+        return e
+    if e.dim() == 0 or e.shape[0] < 2 or e.shape[0] % 2:
+        return None
+    half = e[: e.shape[0] // 2]
+    return torch.cat([half, half])
+
+
+def handle(kind: str, payload: dict[str, Any], fds: list[int], emit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """One request. `payload["fds"]` names the descriptors in order."""
+    try:
+        named = dict(zip(payload.get("fds", []), fds, strict=True))
+        if kind == "compare":
+            return compare(payload, named)
+        if kind == "nulls":
+            return nulls(payload, named)
+        if kind == "signal":
+            return {"signal": [signal.value() for signal in _signals.get(payload["group"], [])]}
+        if kind == "reset":
+            _signals.clear()
+            return {}
+        raise ValueError(f"the judge does not answer {kind!r}")
+    finally:
+        for fd in fds:
+            os.close(fd)

@@ -1,0 +1,78 @@
+"""Parameters and buffers as data: exported by name, loaded strictly, and drawn anew where defaults would hide mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import tensors
+
+# BatchNorm counts its batches; a program that keeps no such counter computes the same results.
+COUNTERS = "num_batches_tracked"
+
+
+def snapshot(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Private copies of everything in the state dict."""
+    return {name: value.detach().clone() for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
+
+
+def restore(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+    """Copy values into the module's own tensors, by name. Every tensor of the module must be given."""
+    own = model.state_dict()
+    with torch.no_grad():
+        for name, value in own.items():
+            if isinstance(value, torch.Tensor):
+                value.copy_(state[name])
+
+
+def mismatch(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> str:
+    """A sentence saying how the module's state differs from `state` in names or shapes; empty when it fits."""
+    own = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    missing = sorted(k for k in state if k not in own and not k.endswith(COUNTERS))
+    extra = sorted(k for k in own if k not in state and not k.endswith(COUNTERS))
+    wrong = sorted(k for k in own if k in state and own[k].shape != state[k].shape)
+    parts = []
+    if missing:
+        parts.append(f"it lacks {', '.join(missing[:6])}")
+    if extra:
+        parts.append(f"it has {', '.join(extra[:6])}, which the reference does not")
+    if wrong:
+        shapes = [f"{k} is {list(own[k].shape)} instead of {list(state[k].shape)}" for k in wrong[:6]]
+        parts.append("; ".join(shapes))
+    return "; ".join(parts)
+
+
+def load(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+    """`load_state_dict`, so that a candidate's own hooks run; counters it does not keep are left out."""
+    own = model.state_dict()
+    model.load_state_dict({k: v for k, v in state.items() if k in own}, strict=False)
+
+
+def randomise(model: torch.nn.Module, seed: int) -> None:
+    """Draw what default initialisation leaves trivial: norm scales and shifts, biases, running statistics, constant tensors.
+
+    Default scales are one and shifts zero, so a kernel that forgets them would pass. Draws are moderate: the signal of a deep
+    network must neither vanish nor blow up.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() == 0:
+                continue
+            leaf = name.rsplit(".", 1)[-1]
+            noise = torch.rand(value.shape, generator=generator, dtype=torch.float32)
+            if leaf == "running_var":
+                value.copy_(0.5 + noise)
+            elif leaf == "running_mean":
+                value.copy_((noise - 0.5) * 0.4)
+            elif value.numel() > 1 and bool((value == value.reshape(-1)[0]).all()):
+                base = float(value.reshape(-1)[0])
+                value.copy_(base + (noise - 0.5) * (0.5 if base == 0.0 else abs(base) * 0.8))
+            elif leaf == "bias" or leaf.startswith("bias_"):
+                value.add_(((noise - 0.5) * 0.2).to(value.device, value.dtype))
+
+
+def export(state: dict[str, torch.Tensor], fd: int) -> dict[str, Any]:
+    """The manifest of a state dict written to shared memory."""
+    return tensors.write(dict(state), fd)

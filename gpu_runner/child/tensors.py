@@ -1,0 +1,245 @@
+"""Values as data: nested structures of tensors and literals, written into shared memory and read back.
+
+A *manifest* is what the processes tell one another about a value. It is JSON:
+
+    {"tree": tree, "leaves": [leaf, …], "bytes": total}
+
+`tree` is "*" for a leaf, `["tuple", …]`, `["list", …]`, or an object for a dict. A leaf is
+`{"kind": "tensor", "dtype", "shape", "stride", "offset", "nbytes"}` (sizes and strides in elements, offset and nbytes in bytes;
+the bytes are the contiguous content) or `{"kind": "literal", "value": …}` with the encoding of `encode_literal`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import zlib
+from typing import Any
+
+import torch
+
+ALIGNMENT = 64
+MAX_LEAVES = 4096
+MAX_DEPTH = 32
+_NAMES = (
+    "float64", "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8",
+    "uint16", "uint32", "uint64", "bool", "float8_e4m3fn", "float8_e5m2",
+)  # fmt: skip
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _NAMES if hasattr(torch, name)}
+
+
+class Unsupported(Exception):
+    """A value that cannot cross between the processes. The message is a sentence."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """torch's spelling without the prefix."""
+    return str(dtype).removeprefix("torch.")
+
+
+# ---- structure -------------------------------------------------------------------------------------------------------
+
+
+def flatten(value: Any) -> tuple[Any, list[Any]]:
+    """(tree, leaves). Raises `Unsupported` for containers other than tuple, list and dict with string keys."""
+    leaves: list[Any] = []
+    return _flatten(value, leaves, 0), leaves
+
+
+def _flatten(value: Any, leaves: list[Any], depth: int) -> Any:
+    if depth > MAX_DEPTH or len(leaves) > MAX_LEAVES:
+        raise Unsupported(f"a value nested deeper than {MAX_DEPTH} or with more than {MAX_LEAVES} parts is not supported")
+    if isinstance(value, tuple | list):
+        tag = "tuple" if isinstance(value, tuple) else "list"
+        return [tag, *(_flatten(item, leaves, depth + 1) for item in value)]
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise Unsupported("a dict with keys that are not strings is not supported")
+        return {key: _flatten(item, leaves, depth + 1) for key, item in value.items()}
+    leaves.append(value)
+    return "*"
+
+
+def unflatten(tree: Any, leaves: list[Any]) -> Any:
+    """The inverse of `flatten` (named tuples come back as tuples)."""
+    rest = iter(leaves)
+
+    def build(node: Any) -> Any:
+        if node == "*":
+            return next(rest)
+        if isinstance(node, dict):
+            return {key: build(item) for key, item in node.items()}
+        items = [build(item) for item in node[1:]]
+        return tuple(items) if node[0] == "tuple" else items
+
+    return build(tree)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Every tensor of a nested value, in order."""
+    return [leaf for leaf in flatten(value)[1] if isinstance(leaf, torch.Tensor)]
+
+
+def map_tensors(value: Any, function: Any) -> Any:
+    """The same structure with `function` applied to its tensors."""
+    tree, leaves = flatten(value)
+    return unflatten(tree, [function(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
+
+
+# ---- literals --------------------------------------------------------------------------------------------------------
+
+
+def encode_literal(value: Any) -> Any:
+    """Plain Python data as JSON; what JSON lacks is tagged. Raises `Unsupported` for anything else."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, torch.dtype):
+        return {"dtype": dtype_name(value)}
+    if isinstance(value, torch.Size | tuple):
+        return {"tuple": [encode_literal(item) for item in value]}
+    if isinstance(value, list):
+        return [encode_literal(item) for item in value]
+    if isinstance(value, dict):
+        return {"dict": [[encode_literal(key), encode_literal(item)] for key, item in value.items()]}
+    raise Unsupported(f"a value of type {type(value).__name__} is not plain data")
+
+
+def decode_literal(value: Any) -> Any:
+    """The inverse of `encode_literal`."""
+    if isinstance(value, list):
+        return [decode_literal(item) for item in value]
+    if isinstance(value, dict):
+        if "float" in value:
+            return float(value["float"])
+        if "dtype" in value:
+            return DTYPES[value["dtype"]]
+        if "tuple" in value:
+            return tuple(decode_literal(item) for item in value["tuple"])
+        return {decode_literal(key): decode_literal(item) for key, item in value["dict"]}
+    return value
+
+
+# ---- shared memory ---------------------------------------------------------------------------------------------------
+
+
+def describe(tensor: torch.Tensor) -> dict[str, Any]:
+    """Shape, stride and dtype of a plain strided tensor. Raises `Unsupported` for sparse, quantized and exotic ones."""
+    if tensor.layout != torch.strided or tensor.is_quantized or getattr(tensor, "is_nested", False):
+        raise Unsupported(f"a tensor with the layout {tensor.layout} (sparse, quantized or nested) is not supported")
+    name = dtype_name(tensor.dtype)
+    if name not in DTYPES:
+        raise Unsupported(f"a tensor of dtype {name} is not supported")
+    if tensor.device.type == "meta":
+        raise Unsupported("a tensor on the meta device has no content")
+    return {"kind": "tensor", "dtype": name, "shape": list(tensor.shape), "stride": list(tensor.stride())}
+
+
+def write(value: Any, fd: int, start: int = 0) -> dict[str, Any]:
+    """Put a nested value into the shared memory `fd`, from byte `start` on. Returns its manifest.
+
+    Raises `Unsupported` when a leaf cannot cross or the memory (whose size the parent chose) is too small.
+    """
+    tree, leaves = flatten(value)
+    described, offset = [], start
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor):
+            described.append({"kind": "literal", "value": encode_literal(leaf)})
+            continue
+        entry = describe(leaf)
+        offset = -(-offset // ALIGNMENT) * ALIGNMENT
+        entry |= {"offset": offset, "nbytes": leaf.numel() * leaf.element_size()}
+        offset += entry["nbytes"]
+        described.append(entry)
+    if offset > start:
+        _fill(fd, offset, [(entry, leaf) for entry, leaf in zip(described, leaves, strict=True) if entry["kind"] == "tensor"])
+    return {"tree": tree, "leaves": described, "bytes": offset}
+
+
+def _fill(fd: int, size: int, entries: list[tuple[dict[str, Any], torch.Tensor]]) -> None:
+    try:
+        memory = mmap.mmap(fd, size)
+    except (ValueError, OSError) as error:
+        raise Unsupported(f"the values take {size / 2**20:.0f} MiB, more than the limit of this run: {error}") from error
+    for entry, tensor in entries:
+        if entry["nbytes"]:
+            window = torch.frombuffer(memory, dtype=torch.uint8, count=entry["nbytes"], offset=entry["offset"])
+            window.view(DTYPES[entry["dtype"]]).view(entry["shape"]).copy_(tensor.detach().resolve_conj().resolve_neg())
+
+
+def read(manifest: dict[str, Any], fd: int, device: str = "cpu", keep_strides: bool = True) -> Any:
+    """The value behind a manifest, as private copies on `device`. With `keep_strides` views get the strides they had."""
+    views = view(manifest, fd)
+    if not keep_strides:
+        return unflatten(manifest["tree"], [v.to(device, copy=True) if isinstance(v, torch.Tensor) else v for v in views])
+    leaves = []
+    for entry, leaf in zip(manifest["leaves"], views, strict=True):
+        leaves.append(_restride(leaf, entry["stride"], device) if isinstance(leaf, torch.Tensor) else leaf)
+    return unflatten(manifest["tree"], leaves)
+
+
+def view(manifest: dict[str, Any], fd: int) -> list[Any]:
+    """The leaves without a copy: read-only windows onto the shared memory, contiguous."""
+    size = manifest["bytes"]
+    memory = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ) if size else None
+    leaves = []
+    for entry in manifest["leaves"]:
+        if entry["kind"] == "literal":
+            leaves.append(decode_literal(entry["value"]))
+            continue
+        dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
+        if not entry["nbytes"]:
+            leaves.append(torch.empty(shape, dtype=dtype))
+            continue
+        if math.prod(shape) * dtype.itemsize != entry["nbytes"] or entry["offset"] % ALIGNMENT:
+            raise Unsupported("a manifest does not match its memory")
+        window = torch.frombuffer(memory, dtype=torch.uint8, count=entry["nbytes"], offset=entry["offset"])
+        leaves.append(window.view(dtype).view(shape))
+    return leaves
+
+
+def _restride(content: torch.Tensor, stride: list[int], device: str) -> torch.Tensor:
+    """A private copy with the given strides. Expanded dimensions (stride 0) are stored once, as they were."""
+    shape = list(content.shape)
+    base = content
+    for dim, (size, step) in enumerate(zip(shape, stride, strict=True)):
+        if step == 0 and size > 1:
+            base = base.narrow(dim, 0, 1)
+    try:
+        copy = torch.empty_strided(base.shape, stride, dtype=content.dtype, device=device)
+        copy.copy_(base)
+    except RuntimeError:  # overlapping in some other way (unfold, as_strided): the content matters more than the trick
+        return content.to(device, copy=True)
+    return copy.expand(shape)
+
+
+# ---- identity --------------------------------------------------------------------------------------------------------
+
+
+def fingerprint(tensor: torch.Tensor) -> int:
+    """A checksum of the content (CRC-32 of the contiguous bytes). Detects change, proves nothing against forgery."""
+    if tensor.numel() == 0:
+        return 0
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    size = plain.numel() * plain.element_size()
+    return zlib.crc32(memoryview((ctypes.c_char * size).from_address(plain.data_ptr())))
+
+
+def storage_range(tensor: torch.Tensor) -> tuple[str, int, int]:
+    """(device, first byte, one past the last byte) that the tensor's elements span."""
+    if tensor.numel() == 0:
+        return str(tensor.device), 0, 0
+    first = tensor.data_ptr()
+    last = first + sum((size - 1) * abs(step) for size, step in zip(tensor.shape, tensor.stride(), strict=True)) * (
+        tensor.element_size()
+    )
+    return str(tensor.device), first, last + tensor.element_size()
+
+
+def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors share memory."""
+    device_a, first_a, end_a = storage_range(a)
+    device_b, first_b, end_b = storage_range(b)
+    return device_a == device_b and first_a < end_b and first_b < end_a

@@ -1,0 +1,82 @@
+"""Structured draws: inputs of the same shapes and dtypes with another structure than the user's generator gives.
+
+Generators like `torch.rand` hide mistakes: on non-negative data a ReLU is the identity and half precision looks exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import tensors
+
+OUTLIERS = 1e-3  # share of elements
+OUTLIER_SCALE = 100.0
+
+
+def _sign_mixed(x: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    wide = x.double()
+    spread = wide.std(correction=0) if x.numel() > 1 else torch.tensor(0.0)
+    return (wide - wide.mean()) / (spread if spread > 0 else 1.0)
+
+
+def _heavy_tailed(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    flat = x.double().reshape(-1).clone()
+    count = max(1, int(flat.numel() * OUTLIERS))
+    at = torch.randint(flat.numel(), (count,), generator=generator)
+    scale = flat.square().mean().sqrt().clamp_min(1e-3) * OUTLIER_SCALE
+    flat[at] = scale * (2.0 * torch.randint(2, (count,), generator=generator) - 1.0).double()
+    return flat.view(x.shape)
+
+
+def _piecewise_constant(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Rows in another order, every second one constant."""
+    rows = x.double().reshape(-1, x.shape[-1]).clone()
+    rows = rows[torch.randperm(rows.shape[0], generator=generator)]
+    rows[::2] = rows[::2, :1]
+    return rows.reshape(x.shape)
+
+
+def _small(x: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    return x.double() * 1e-3
+
+
+VARIANTS: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
+    "sign-mixed": _sign_mixed,
+    "heavy-tailed": _heavy_tailed,
+    "piecewise-constant": _piecewise_constant,
+    "small": _small,
+}
+
+
+def _eligible(leaf: Any) -> bool:
+    return (
+        isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and leaf.numel() > 0
+        and leaf.dim() > 0
+        and bool(torch.isfinite(leaf.float()).all())
+    )
+
+
+def apply(name: str, inputs: list[Any], seed: int) -> list[Any] | None:
+    """The inputs with every finite floating-point tensor transformed; None when there is none."""
+    generator = torch.Generator().manual_seed(seed)
+    changed = False
+
+    def transform(leaf: torch.Tensor) -> torch.Tensor:
+        nonlocal changed
+        if not _eligible(leaf):
+            return leaf
+        changed = True
+        return VARIANTS[name](leaf.cpu(), generator).to(leaf.dtype).to(leaf.device)
+
+    result = tensors.map_tensors(inputs, transform)
+    return list(result) if changed else None
+
+
+def scaled(inputs: list[Any], scale: float) -> list[Any]:
+    """Every floating-point tensor times `scale`: content that no earlier call has seen, at the cost of one pass."""
+    return list(tensors.map_tensors(inputs, lambda t: t * scale if t.is_floating_point() or t.is_complex() else t))

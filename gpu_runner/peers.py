@@ -1,0 +1,475 @@
+"""The parent's side of the three processes: reference, candidate and judge, asked through typed methods.
+
+The parent draws the seeds, owns the shared memory and keeps the order of things; it imports no torch and runs nothing of the
+user's. Every answer is checked before it is used: a process that lies about its results must not be able to mislead the judge.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from gpu_runner.contracts import Limits, Mode, Precision, Progress, Protocol, Refusal, Source
+from gpu_runner.hands import HandsError, ProgressSink
+from gpu_runner.sandbox import (
+    ChildCrashed,
+    ChildError,
+    ChildMemory,
+    ChildOutputLimit,
+    ChildProtocol,
+    ChildTimedOut,
+    Memory,
+    Sandbox,
+    SandboxSpec,
+    SandboxUnavailable,
+)
+
+MAX_LEAVES = 4096
+_HOLD_S = 24 * 3600.0  # a kept process is bounded by the time of each request, not by its own age
+_ITEM = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
+         "int16": 2, "int8": 1, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "float8_e4m3fn": 1,
+         "float8_e5m2": 1}  # fmt: skip
+
+
+class ProgramRefused(Exception):
+    """A program did something wrong in its process; `refusal` is the sentence for people. `side` says whose."""
+
+    def __init__(self, side: str, refusal: Refusal) -> None:
+        super().__init__(refusal.sentence)
+        self.side, self.refusal = side, refusal
+
+
+class ProgramEnded(Exception):
+    """A program's process is gone: crashed, out of memory or out of time. `code` is the refusal's."""
+
+    def __init__(self, side: str, code: str, sentence: str, log: str = "") -> None:
+        super().__init__(sentence)
+        self.side, self.code, self.sentence, self.log = side, code, sentence, log
+
+    @property
+    def refusal(self) -> Refusal:
+        ways = {
+            "out_of_memory": "Make the inputs or the model smaller, or raise the memory limit.",
+            "timed_out": "Make the program end sooner, or raise the time limit.",
+        }
+        return Refusal(code=self.code, sentence=self.sentence, way_out=ways.get(self.code, ""), log=self.log)
+
+
+class Forged(ProgramEnded):
+    """A program's process sent an answer that our code in it cannot have sent."""
+
+    def __init__(self, side: str, sentence: str, log: str = "") -> None:
+        super().__init__(side, "forged_answer", sentence, log)
+
+
+@dataclass
+class Job:
+    """One task's frame: where it runs, until when, who listens."""
+
+    device: str  # "cpu" or "cuda"
+    limits: Limits
+    mode: Mode
+    precision: Precision
+    progress: ProgressSink
+    cancelled: Callable[[], bool]
+    devices: tuple[str, ...] = ()
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.limits.wall_s
+
+    @property
+    def held_limits(self) -> Limits:
+        """The limits a process is started with: all jobs of equal limits share waiting processes."""
+        return held_limits(self.limits)
+
+    def stage(self, text: str) -> None:
+        """Say in a short sentence what is being done."""
+        self.progress(Progress(kind="stage", payload={"text": text}))
+
+    def left(self) -> float:
+        """Seconds until the task's wall clock runs out; never negative."""
+        return max(0.0, self.deadline - time.monotonic())
+
+
+def held_limits(limits: Limits) -> Limits:
+    """Limits of a process that may serve several tasks."""
+    return limits.model_copy(update={"wall_s": _HOLD_S})
+
+
+@dataclass
+class Value:
+    """A nested value of tensors in shared memory."""
+
+    manifest: dict[str, Any]
+    memory: Memory
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each tensor."""
+        return [leaf["nbytes"] for leaf in self.manifest["leaves"] if leaf["kind"] == "tensor"]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.manifest["bytes"])
+
+    def seal(self) -> Self:
+        """From now on whoever receives it can only read it."""
+        self.memory.seal_read_only()
+        return self
+
+    def close(self) -> None:
+        self.memory.close()
+
+
+def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:
+    """A manifest that came out of a process, or `Forged`. Every tensor must lie inside the memory and match its own sizes."""
+    try:
+        leaves = manifest["leaves"]
+        total = manifest["bytes"]
+        ok = isinstance(total, int) and 0 <= total <= size and len(leaves) <= MAX_LEAVES
+        ok = ok and _leaves_of(manifest["tree"]) == len(leaves)
+        for leaf in leaves:
+            if leaf["kind"] == "literal":
+                continue
+            shape, stride = leaf["shape"], leaf["stride"]
+            numbers = [leaf["offset"], leaf["nbytes"], *shape, *stride]
+            ok = ok and all(isinstance(n, int) and 0 <= n < 1 << 62 for n in numbers) and len(shape) == len(stride)
+            ok = ok and leaf["nbytes"] == math.prod(shape) * _ITEM[leaf["dtype"]]
+            ok = ok and leaf["offset"] % 64 == 0 and leaf["offset"] + leaf["nbytes"] <= total
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        ok = False
+    if not ok:
+        raise Forged(side, f"The {side}'s process described its results in a way that cannot be.")
+    return dict(manifest)
+
+
+def _leaves_of(tree: Any) -> int:
+    if tree == "*":
+        return 1
+    if isinstance(tree, dict):
+        return sum(_leaves_of(item) for item in tree.values())
+    if isinstance(tree, list) and tree and tree[0] in ("tuple", "list"):
+        return sum(_leaves_of(item) for item in tree[1:])
+    raise TypeError("not a tree")
+
+
+class Peer:
+    """One sandboxed process with a role. Failures come as `ProgramRefused` or `ProgramEnded`, never as raw sandbox errors."""
+
+    def __init__(self, side: str, sandbox: Sandbox, job: Job) -> None:
+        self.side, self.sandbox, self.job = side, sandbox, job
+
+    def close(self) -> None:
+        self.sandbox.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def capacity(self) -> int:
+        """Bytes of a memory for results: the limit of the process. Untouched pages cost nothing."""
+        return self.job.limits.memory_mib << 20
+
+    def ask(self, kind: str, payload: Mapping[str, Any], memories: Sequence[Memory] = (), timeout: float | None = None) -> Any:
+        """One request. Raises ProgramRefused when the program failed in it, ProgramEnded when the process is gone."""
+        left = self.job.left()
+        timeout = left if timeout is None else min(timeout, left)
+        try:
+            reply = self.sandbox.request(
+                kind, dict(payload), [m.fd for m in memories], timeout=timeout, cancelled=self.job.cancelled
+            )
+        except ChildError as error:
+            raise self._broken(error) from error
+        except ChildTimedOut as error:
+            raise ProgramEnded(
+                self.side, "timed_out", f"The {self.side} did not finish in time: {error}", error.output
+            ) from error
+        except ChildMemory as error:
+            raise ProgramEnded(
+                self.side, "out_of_memory", f"The {self.side} ran out of memory: {error}", error.output
+            ) from error
+        except ChildProtocol as error:
+            raise Forged(self.side, f"The {self.side}'s process broke the protocol: {error}", error.output) from error
+        except (ChildCrashed, ChildOutputLimit) as error:
+            raise ProgramEnded(self.side, "crashed", f"The {self.side} crashed: {error}", error.output) from error
+        refusal = reply.get("refusal")
+        if refusal is not None:
+            raise ProgramRefused(self.side, _refusal(self.side, refusal))
+        return reply
+
+    def _broken(self, error: ChildError) -> Exception:
+        """Our own code in the process raised: with user code beside it, blame lies with the program, else with us."""
+        if self.side == "judge":
+            return HandsError(f"The judge failed: {error}\n{error.traceback}")
+        return ProgramEnded(
+            self.side, "crashed", f"The {self.side}'s process failed: {error.type}: {error.message}", error.traceback
+        )
+
+    def memory(self) -> Memory:
+        return Memory.create(self.capacity())
+
+    def value(self, reply: Mapping[str, Any], key: str, memory: Memory) -> Value:
+        """The value that an answer describes. Raises Forged."""
+        return Value(checked_manifest(self.side, reply.get(key), memory.size), memory)
+
+
+def _refusal(side: str, data: Any) -> Refusal:
+    try:
+        line = data["line"]
+        return Refusal(
+            code=str(data["code"])[:60],
+            sentence=str(data["sentence"])[:1000],
+            way_out=str(data["way_out"])[:500],
+            line=line if isinstance(line, int) and 0 < line < 1_000_000 else None,
+            log=str(data["log"])[:8000],
+        )
+    except (KeyError, TypeError) as error:
+        raise Forged(side, f"The {side}'s process sent a refusal that cannot be.") from error
+
+
+@dataclass
+class Call:
+    """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request."""
+
+    ns: int
+    wall_ns: int
+    device_ns: int | None = None
+    output: Value | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    inputs_after: Value | None = None
+
+    def close(self) -> None:
+        for value in (self.output,):
+            if value is not None:
+                value.close()
+
+
+class Program(Peer):
+    """What reference, compiled reference and candidate have in common: weights and calls."""
+
+    def prepare(self, inputs: Value, **options: Any) -> None:
+        """Make private inputs (see `child.arm.Arm.prepare` for the options)."""
+        self.ask("prepare", {"inputs": inputs.manifest, **options}, [inputs.memory])
+
+    def go(self, timeout: float | None = None) -> Call:
+        """The call itself, on two clocks."""
+        start = time.perf_counter_ns()
+        reply = self.ask("go", {}, timeout=timeout)
+        wall = time.perf_counter_ns() - start
+        ns, device = reply.get("ns"), reply.get("device_ns")
+        if not _is_time(ns) or not (device is None or _is_time(device)):
+            raise Forged(self.side, f"The {self.side}'s process gave no time for a call.")
+        return Call(ns=ns, wall_ns=wall, device_ns=device)
+
+    def collect(self, call: Call, watch: bool = False) -> Call:
+        """Take the results out, into `call`; `watch` adds the facts that need time. ProgramRefused when they cannot cross."""
+        memory = self.memory()
+        try:
+            reply = self.ask("collect", {"watch": watch}, [memory])
+            if "unsupported" in reply:
+                sentence = f"A result is not supported: {str(reply['unsupported'])[:300]}."
+                raise ProgramRefused(self.side, Refusal(code="unsupported_outputs", sentence=sentence))
+            call.output = self.value(reply, "output", memory)
+            if "inputs_after" in reply:
+                call.inputs_after = self.value(reply, "inputs_after", memory)
+        except BaseException:
+            memory.close()
+            raise
+        facts = reply.get("facts")
+        call.facts = facts if isinstance(facts, dict) else {}
+        return call
+
+    def call(self, inputs: Value, *, watch: bool = False, timeout: float | None = None, **options: Any) -> Call:
+        """Prepare, go, collect."""
+        self.prepare(inputs, watch=watch, **options)
+        return self.collect(self.go(timeout), watch)
+
+    def buffers(self) -> Value:
+        """The buffers as they are now."""
+        memory = self.memory()
+        return self.value(self.ask("buffers", {}, [memory]), "buffers", memory)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+class ReferencePeer(Program):
+    """The user's program. `compile` names a mode of torch.compile: then it is a baseline arm."""
+
+    facts: dict[str, Any]
+
+    @classmethod
+    def start(cls, job: Job, source: Source, compile: str | None = None, threads: int | None = None) -> ReferencePeer:
+        """A process with the user's program loaded in it. Raises ProgramRefused or ProgramEnded for what is wrong with that."""
+        peer = cls("reference", start(job, "reference", {"reference.py": source.text}, threads), job)
+        try:
+            payload = {"entry": source.entry, "device": job.device, "mode": job.mode, "precision": job.precision}
+            peer.facts = peer.ask("load", payload | ({"compile": compile} if compile else {}))
+        except BaseException:
+            peer.close()
+            raise
+        return peer
+
+    def draw(self, seed: int, *, variant: str = "", prints: bool = False, **options: Any) -> tuple[Value, Any] | None:
+        """Inputs under a seed, sealed, with the whole answer. None when a structured draw has nothing to change.
+
+        `scale` multiplies floating-point content, `reuse` takes the draw before instead of a new one.
+        """
+        memory = self.memory()
+        try:
+            reply = self.ask("draw", {"seed": seed, "variant": variant, "prints": prints, **options}, [memory])
+            if reply.get("unchanged"):
+                memory.close()
+                return None
+            return self.value(reply, "inputs", memory).seal(), reply
+        except BaseException:
+            memory.close()
+            raise
+
+    def weights(self, seed: int | None = None, rebuild: int | None = None) -> Value:
+        """Set the program's weights (None: as constructed) and export them, sealed."""
+        memory = self.memory()
+        return self.value(self.ask("weights", {"seed": seed, "rebuild": rebuild}, [memory]), "weights", memory).seal()
+
+    def double(self, inputs: Value) -> tuple[Value | None, str, float]:
+        """(results in double precision or None, why there are none, seconds it took)."""
+        memory = self.memory()
+        reply = self.ask("double", {"inputs": inputs.manifest}, [inputs.memory, memory])
+        if "reason" in reply:
+            memory.close()
+            return None, str(reply["reason"])[:300], 0.0
+        return self.value(reply, "output", memory), "", float(reply.get("seconds", 0.0))
+
+    def about(self, kind: str, inputs: Value, **payload: Any) -> Any:
+        """One of the analysis' questions: determinism, other_batch, counts, profile, capture."""
+        return self.ask(kind, {"inputs": inputs.manifest, **payload}, [inputs.memory])
+
+
+class CandidatePeer(Program):
+    """The generated program."""
+
+    @classmethod
+    def start(cls, job: Job, files: Mapping[str, str | bytes]) -> CandidatePeer:
+        """A process that has the candidate's files (the built library among them) and has run nothing of it yet."""
+        laid_out = {f"candidate/{path}": content for path, content in files.items()}
+        return cls("candidate", start(job, "candidate", laid_out), job)
+
+    def load(self, init_inputs: Any, coverage: bool = False) -> None:
+        """Import `model_new.py` and construct `ModelNew`. `coverage` times the candidate's own functions from then on."""
+        payload = {
+            "init_inputs": init_inputs,
+            "device": self.job.device,
+            "mode": self.job.mode,
+            "precision": self.job.precision,
+        }
+        self.ask("load", payload | {"coverage": coverage})
+
+    def load_weights(self, weights: Value) -> None:
+        """Copy the reference's weights by name. Raises ProgramRefused (code weights_differ) when they do not fit."""
+        self.ask("weights", {"weights": weights.manifest}, [weights.memory])
+
+    def coverage(self, inputs: Value, calls: int) -> tuple[float | None, int]:
+        """(share of the forward's time inside the candidate's own functions, number of those calls)."""
+        reply = self.ask("coverage", {"inputs": inputs.manifest, "calls": calls}, [inputs.memory])
+        total, own, count = (reply.get(k) for k in ("total_ns", "own_ns", "own_calls"))
+        if not (_is_time(total) and _is_time(own) and _is_time(count)):
+            raise Forged(self.side, "The candidate's process gave no coverage.")
+        return (min(1.0, own / total) if total else None), count
+
+    def profile(self, inputs: Value, iterations: int) -> Any:
+        return self.ask("profile", {"inputs": inputs.manifest, "iterations": iterations}, [inputs.memory])
+
+
+class JudgePeer(Peer):
+    """Compares. No user code."""
+
+    @classmethod
+    def start(cls, job: Job) -> JudgePeer:
+        # One thread: its many short operations would otherwise spend their time waiting for each other on a busy machine.
+        return cls("judge", start(job, "judge", {}, threads=1), job)
+
+    def _named(self, kind: str, values: Mapping[str, Value], payload: Mapping[str, Any]) -> Any:
+        body = {**payload, **{name: value.manifest for name, value in values.items()}, "fds": list(values)}
+        return self.ask(kind, body, [value.memory for value in values.values()])
+
+    def compare(
+        self,
+        protocol_rtol: Mapping[str, float],
+        slack_ratio: float,
+        candidate: Value,
+        eager: Value,
+        truth: Value | None = None,
+        group: str | None = None,
+        slack: Sequence[float] | None = None,
+        against: Mapping[str, Value] | None = None,
+    ) -> dict[str, Any]:
+        """The numbers of `child.judge.compare`."""
+        values = {"candidate": candidate, "eager": eager} | ({"truth": truth} if truth else {}) | dict(against or {})
+        payload = {
+            "rtol": dict(protocol_rtol),
+            "slack_ratio": slack_ratio,
+            "group": group,
+            "slack": list(slack) if slack else None,
+        }
+        payload["against"] = {name: value.manifest for name, value in (against or {}).items()}
+        reply: dict[str, Any] = self._named("compare", values, payload)
+        return reply
+
+    def nulls(self, rtol: Mapping[str, float], slack_ratio: float, values: Mapping[str, Value]) -> dict[str, Any]:
+        """The numbers of each trivial program: `{name: {"leaves": […]}}`."""
+        reply: dict[str, Any] = self._named("nulls", values, {"rtol": dict(rtol), "slack_ratio": slack_ratio})["nulls"]
+        return reply
+
+    def signal(self, group: str) -> list[float | None]:
+        """What the inputs change in each result, over the draws of a group."""
+        return list(self.ask("signal", {"group": group})["signal"])
+
+    def reset(self) -> None:
+        self.ask("reset", {})
+
+
+def start(job: Job, role: Any, files: Mapping[str, str | bytes], threads: int | None = None) -> Sandbox:
+    """A sandbox of the job's limits. Raises HandsError when there is no boundary or it dies at once."""
+    spec = SandboxSpec(role=role, limits=job.held_limits, files=files, threads=threads, devices=job.devices)
+    try:
+        return Sandbox.start(spec)
+    except SandboxUnavailable:
+        raise
+    except (ChildError, ChildCrashed, ChildMemory, ChildTimedOut) as error:
+        raise HandsError(f"The {role}'s process could not be started: {error}") from error
+
+
+def seed() -> int:
+    """A seed nobody can guess."""
+    return int.from_bytes(os.urandom(6), "big")
+
+
+def tolerances(protocol: Protocol, precision: Precision) -> dict[str, float]:
+    """Relative tolerance by dtype. Where both sides may compute in a lower precision, fp32 results get that precision's."""
+    rtol = dict(protocol.rtol)
+    floor = {Precision.BF16: rtol.get("bfloat16", 1.6e-2), Precision.TF32: rtol.get("float16", 1e-2)}.get(precision)
+    if floor is not None:
+        for name in ("float32", "complex64"):
+            if name in rtol:
+                rtol[name] = max(rtol[name], floor)
+    return rtol
+
+
+@contextmanager
+def closing(*values: Value | Call | None) -> Iterator[None]:
+    """Give the memory of values back at the end."""
+    try:
+        yield
+    finally:
+        for value in values:
+            if value is not None:
+                value.close()

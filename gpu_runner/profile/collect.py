@@ -1,0 +1,62 @@
+"""Runs a profile task: one program, a few forwards under torch.profiler, in its sandbox."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpu_runner.contracts import ProfileReport, ProfileTask
+from gpu_runner.device import device_info
+from gpu_runner.peers import Job, ProgramEnded, ProgramRefused, closing, seed
+from gpu_runner.profile.rows import parse_rows
+from gpu_runner.profile.summary import Work, summarise
+from gpu_runner.session import NotBuilt, Opening, Session
+
+BUDGET_S = 0.4  # of unprofiled forwards
+MOST = 20
+LEAST = 3
+
+
+def repeats(call_ns: int) -> int:
+    """How many forwards a profile holds."""
+    return max(LEAST, min(MOST, int(BUDGET_S * 1e9 / max(1, call_ns))))
+
+
+def perform_profile(job: Job, task: ProfileTask, session: Session) -> ProfileReport:
+    """Profile the candidate, or the reference where none is given. What a program does wrong is the reason."""
+    role: Literal["reference", "candidate"] = "candidate" if task.candidate is not None else "reference"
+    opening = Opening(job, task.candidate, task.target) if task.candidate is not None else None
+    try:
+        reference = session.reference(job, task.source)
+        drawn = reference.draw(seed())
+        if drawn is None:
+            raise ValueError("a plain draw always gives inputs")
+        inputs = drawn[0]
+        with closing(inputs):
+            counts = reference.about("counts", inputs)
+            work = Work(flops=_number(counts, "flops"), bytes=_number(counts, "bytes"))
+            if opening is None:
+                count = repeats(reference.call(inputs).ns)
+                answer = reference.about("profile", inputs, iterations=count)
+            else:
+                with opening.load(reference.facts["init_inputs"], coverage=True) as candidate:
+                    with closing(weights := reference.weights()):
+                        candidate.load_weights(weights)
+                    count = repeats(candidate.call(inputs).ns)
+                    answer = candidate.profile(inputs, count)
+    except (ProgramRefused, ProgramEnded) as error:
+        if error.side == "reference":
+            session.forget(job, task.source)
+        return ProfileReport(role=role, status="unavailable", reason=error.refusal.sentence)
+    except NotBuilt as error:
+        return ProfileReport(role=role, status="unavailable", reason=str(error))
+    rows = parse_rows(answer.get("rows"))
+    sha = task.candidate.sha256 if task.candidate is not None else task.source.sha256
+    summary, finding, coverage = summarise(role, answer, rows, device_info(task.target), sha, work)
+    return ProfileReport(
+        role=role, status="measured", summary=summary, finding=finding, coverage=coverage if role == "candidate" else None
+    )
+
+
+def _number(data: object, key: str) -> int:
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,225 @@
+"""The measuring itself: arms called side by side on content none of them has seen, results compared, two clocks kept."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_runner.contracts import Progress, Protocol
+from gpu_runner.device import evict_bytes
+from gpu_runner.peers import (
+    Call,
+    Forged,
+    Job,
+    JudgePeer,
+    Program,
+    ProgramEnded,
+    ProgramRefused,
+    ReferencePeer,
+    Value,
+    closing,
+    seed,
+)
+from gpu_runner.stats import median
+from gpu_runner.verdict import accepted, numeric, structural
+
+CANDIDATE = "candidate"
+EAGER = "eager"
+MIN_ROUNDS = 3
+MIN_WARMUP = 3
+WARMUP_CAP_S = 5.0
+CALL_FLOOR_S = 20.0
+CALL_FACTOR = 200.0
+CHECK_SHARE = 0.1  # of the samples, where comparing all would cost more than measuring
+SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
+
+# Order, storage and which results are looked at must not be guessable.
+_secret = random.SystemRandom()
+
+
+class WrongResult(Exception):
+    """An arm gave a wrong result in a timed call. The message is a sentence."""
+
+    def __init__(self, arm: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.arm = arm
+
+
+@dataclass
+class Samples:
+    """One arm's measurements: nanoseconds by round, and the parent's clock minus the claim for every call."""
+
+    rounds: list[list[float]] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[float]:
+        return [value for samples in self.rounds for value in samples]
+
+    @property
+    def medians(self) -> list[float]:
+        return [median(samples) for samples in self.rounds]
+
+
+@dataclass
+class Bench:
+    """Arms of one program on one device. `source` draws the inputs; `slack` is eager's own error per result."""
+
+    job: Job
+    protocol: Protocol
+    source: ReferencePeer
+    arms: dict[str, Program]
+    judge: JudgePeer
+    rtol: dict[str, float]
+    slack: list[float]
+    always_scale: bool = False
+    samples: dict[str, Samples] = field(default_factory=dict)
+    compared: int = 0
+    calls: int = 0
+    _compare_s: float = 0.0
+    _draw_s: float = 0.0
+    _rest_s: float = 0.0
+    _timeout: float = CALL_FLOOR_S
+
+    def __post_init__(self) -> None:
+        self.samples = {name: Samples() for name in self.arms}
+
+    # ---- one sample --------------------------------------------------------------------------------------------------
+
+    def _inputs(self, first: bool) -> Value:
+        """Content nobody has seen: a draw of its own, or where drawing is slow the round's draw under another scale."""
+        slow = self._draw_s > 0.5 * self._rest_s
+        options: dict[str, Any] = {}
+        if self.always_scale or (slow and not first):
+            options["scale"] = _secret.uniform(*SCALE)
+        if slow and not first:
+            options["reuse"] = True
+        start = time.perf_counter()
+        drawn = self.source.draw(seed(), **options)
+        if not options.get("reuse"):
+            self._draw_s = time.perf_counter() - start
+        if drawn is None:
+            raise ValueError("a plain draw always gives inputs")
+        return drawn[0]
+
+    def sample(self, first: bool = False, look: bool | None = None) -> dict[str, Call]:
+        """Every arm once, in random order, on the same new content. Raises WrongResult."""
+        inputs = self._inputs(first)
+        started = time.perf_counter()
+        calls: dict[str, Call] = {}
+        look = self._worth_looking() if look is None else look
+        with closing(inputs):
+            for name in _secret.sample(list(self.arms), len(self.arms)):
+                arm = self.arms[name]
+                storage = _secret.choice(("same", "fresh"))
+                arm.prepare(inputs, storage=storage, evict=evict_bytes(self.job.device))
+                # Whether a result will be looked at is decided, but not told, before the call.
+                calls[name] = arm.go(self._timeout)
+                if look:
+                    arm.collect(calls[name])
+        self._rest_s = time.perf_counter() - started
+        self.calls += 1
+        try:
+            if look:
+                self._compare(calls)
+        finally:
+            for call in calls.values():
+                call.close()
+        return calls
+
+    def _worth_looking(self) -> bool:
+        share = 1.0 if self._compare_s < 0.25 * self._rest_s else CHECK_SHARE
+        return _secret.random() < share
+
+    def _compare(self, calls: dict[str, Call]) -> None:
+        started = time.perf_counter()
+        eager = calls[EAGER].output
+        for name, call in calls.items():
+            if name == EAGER or call.output is None or eager is None:
+                continue
+            numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, call.output, eager, slack=self.slack)
+            if not accepted(numbers, None, self.protocol):
+                raise WrongResult(name, structural(numbers) or numeric(numbers, None, self.protocol))
+        self.compared += 1
+        self._compare_s = time.perf_counter() - started
+
+    # ---- all samples -------------------------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Until every arm has been called a few times and the protocol's time is used. Sets the call's time limit."""
+        started = time.perf_counter()
+        wanted = min(WARMUP_CAP_S, self.protocol.warmup_s * len(self.arms))
+        for number in range(10_000):
+            calls = self.sample(first=number == 0, look=True if number == 0 else None)
+            self._timeout = max(CALL_FLOOR_S, CALL_FACTOR * calls[EAGER].ns / 1e9)
+            elapsed = time.perf_counter() - started
+            if elapsed >= WARMUP_CAP_S or (number + 1 >= MIN_WARMUP and elapsed >= wanted):
+                return
+
+    def measure(self, rounds: int | None = None) -> None:
+        """The protocol's rounds, shrunk to its budget. Raises WrongResult."""
+        rounds, each = self.plan(rounds)
+        for number in range(rounds):
+            for samples in self.samples.values():
+                samples.rounds.append([])
+            for i in range(each):
+                for name, call in self.sample(first=i == 0).items():
+                    taken = call.ns if call.device_ns is None else call.device_ns
+                    self.samples[name].rounds[-1].append(float(max(1, taken)))
+                    self.samples[name].gaps.append(float(call.wall_ns - taken))
+            for name, samples in self.samples.items():
+                payload = {"arm": name, "round": number + 1, "rounds": rounds, "median_ms": samples.medians[-1] / 1e6}
+                self.job.progress(Progress(kind="timing", payload=payload))
+
+    def plan(self, rounds: int | None = None) -> tuple[int, int]:
+        """(rounds, samples per round) that fit the budget, from the cost of the last sample."""
+        rounds = rounds or self.protocol.rounds
+        cost = max(1e-4, self._rest_s + (self._draw_s if self._draw_s <= 0.5 * self._rest_s else 0.0))
+        affordable = self.protocol.arm_budget_s * len(self.arms) / cost
+        total = int(min(rounds * self.protocol.samples_per_round, affordable))
+        if total < rounds:
+            return max(MIN_ROUNDS, total), 1
+        return rounds, max(1, total // rounds)
+
+    def hidden_ns(self) -> tuple[float, float]:
+        """(how much more of the candidate's call the parent's clock saw than its own, above eager's; what is noise of that)."""
+        candidate, eager = self.samples[CANDIDATE].gaps, self.samples[EAGER].gaps
+        hidden = median(candidate) - median(eager)
+        spread = max(_spread(candidate), _spread(eager))
+        return hidden, 5.0 * spread / math.sqrt(max(1, len(eager)))
+
+
+def _spread(values: list[float]) -> float:
+    middle = median(values)
+    return 1.4826 * median([abs(v - middle) for v in values])
+
+
+def drop_failing(bench: Bench, action: Callable[[], None], errors: dict[str, str]) -> None:
+    """Do something with all arms; a baseline that fails or is wrong is taken out with its reason, and it is done again.
+
+    What happens to eager or to the candidate is raised.
+    """
+    while True:
+        try:
+            return action()
+        except WrongResult as error:
+            if error.arm in (CANDIDATE, EAGER):
+                raise
+            errors[error.arm] = f"its result is wrong: {error}"
+            _without(bench, error.arm)
+        except (ProgramRefused, ProgramEnded, Forged) as error:
+            broken = [n for n, arm in bench.arms.items() if n not in (CANDIDATE, EAGER) and arm.sandbox.ended_reason]
+            if not broken:
+                raise
+            for name in broken:
+                errors[name] = error.refusal.sentence
+                _without(bench, name)
+
+
+def _without(bench: Bench, arm: str) -> None:
+    bench.arms.pop(arm).close()
+    bench.samples.pop(arm, None)

@@ -1,0 +1,144 @@
+"""The processes that outlive a task: references and the judge. A loop asks about one program many times, and importing torch
+and constructing the program each time would cost more than the question. Candidates always get a fresh process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+from gpu_runner.build import build_library
+from gpu_runner.contracts import BuildTask, CandidateFiles, Protocol, Source, digest
+from gpu_runner.contracts.candidate import LIBRARY_FILE
+from gpu_runner.hands import HandsError
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ProgramEnded, ReferencePeer
+from gpu_runner.probing import Facts, probe
+
+KEPT = 2  # references and their compiled arms
+
+
+class NotBuilt(Exception):
+    """The candidate's kernels do not build. The message is a sentence."""
+
+    def __init__(self, sentence: str, log: str) -> None:
+        super().__init__(sentence)
+        self.log = log
+
+
+class Opening:
+    """A candidate's process being made in the background: build, start. `load` waits for it and runs the program's own code."""
+
+    def __init__(self, job: Job, candidate: CandidateFiles, target: str) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stitchweb-candidate")
+        self._future: Future[CandidatePeer] = self._executor.submit(self._start, job, candidate, target)
+        self._executor.shutdown(wait=False)
+
+    @staticmethod
+    def _start(job: Job, candidate: CandidateFiles, target: str) -> CandidatePeer:
+        files: dict[str, str | bytes] = dict(candidate.files)
+        if candidate.kernel_sources:
+            order = BuildTask(target=target, limits=job.limits, candidate=candidate)
+            report, library = build_library(order, job.progress, job.cancelled)
+            if not report.ok:
+                first = report.diagnostics[0] if report.diagnostics else "see the log"
+                raise NotBuilt(f"The kernels do not build: {first}", report.log)
+            files[LIBRARY_FILE] = library
+        return CandidatePeer.start(job, files)
+
+    def load(self, init_inputs: object, coverage: bool = False) -> CandidatePeer:
+        """The candidate, loaded. Raises NotBuilt, ProgramRefused, ProgramEnded."""
+        peer = self._future.result()
+        try:
+            peer.load(init_inputs, coverage)
+        except BaseException:
+            peer.close()
+            raise
+        return peer
+
+    def abandon(self) -> None:
+        """End what was started."""
+        self._future.add_done_callback(lambda f: None if f.exception() else f.result().close())
+
+
+@dataclass
+class Session:
+    """Keeps processes by what they run. Not thread-safe: the hands do one task at a time."""
+
+    def __post_init__(self) -> None:
+        self._judge: JudgePeer | None = None
+        self._references: dict[str, ReferencePeer] = {}
+        self._facts: dict[str, Facts] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process kept. What is known of programs stays."""
+        for peer in [*self._references.values(), *([self._judge] if self._judge else [])]:
+            peer.close()
+        self._references.clear()
+        self._judge = None
+
+    @staticmethod
+    def key(job: Job, source: Source, arm: str = "") -> str:
+        """What makes two questions about the same thing."""
+        parts: Mapping[str, object] = {
+            "source": source.sha256,
+            "device": job.device,
+            "mode": job.mode,
+            "precision": job.precision,
+            "limits": job.held_limits.model_dump(),
+            "arm": arm,
+        }
+        return digest(dict(parts))
+
+    def judge(self, job: Job) -> JudgePeer:
+        """The judge. Raises HandsError when it cannot be started."""
+        if self._judge is None:
+            try:
+                self._judge = JudgePeer.start(job)
+            except ProgramEnded as error:
+                raise HandsError(f"The judge could not be started: {error}") from error
+        self._judge.job = job
+        return self._judge
+
+    def reference(self, job: Job, source: Source, arm: str = "") -> ReferencePeer:
+        """The program's process with its weights as constructed; `arm` names a mode of torch.compile."""
+        key = self.key(job, source, arm)
+        peer = self._references.pop(key, None)
+        if peer is None:
+            while len(self._references) >= KEPT + 2:
+                self._references.pop(next(iter(self._references))).close()
+            peer = ReferencePeer.start(job, source, compile=arm or None)
+        peer.job = job
+        self._references[key] = peer
+        return peer
+
+    def peers(self, job: Job, source: Source) -> tuple[ReferencePeer, JudgePeer]:
+        """Both, started at the same time."""
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="stitchweb-judge") as executor:
+            judge = executor.submit(self.judge, job)
+            reference = self.reference(job, source)
+            return reference, judge.result()
+
+    def forget(self, job: Job, source: Source, arm: str = "") -> None:
+        """End a program's process: it failed, or its state is unknown."""
+        peer: Peer | None = self._references.pop(self.key(job, source, arm), None)
+        if peer is not None:
+            peer.close()
+
+    def facts(self, job: Job, source: Source, protocol: Protocol) -> Facts:
+        """What is known of a reference; found out once."""
+        key = self.key(job, source) + protocol.id
+        if key not in self._facts:
+            reference, judge = self.peers(job, source)
+            self.learn(job, source, protocol, probe(reference, judge, protocol))
+        return self._facts[key]
+
+    def learn(self, job: Job, source: Source, protocol: Protocol, facts: Facts) -> None:
+        """Remember facts found in passing."""
+        self._facts[self.key(job, source) + protocol.id] = facts

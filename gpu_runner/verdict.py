@@ -1,0 +1,247 @@
+"""The rules of a verdict, as pure functions over the judge's numbers. No process is touched: evidence can be replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_runner.contracts import CheckRow, HackClass, Label, Protocol, Verdict
+
+LOWER = {"float16", "bfloat16"}
+
+
+@dataclass
+class DrawEvidence:
+    """One draw as the judge saw it: `numbers` is the answer of `child.judge.compare`, `facts` are the processes' own."""
+
+    name: str
+    group: str  # declared | structured
+    seed: int
+    numbers: dict[str, Any]
+    weights: int = 0  # which weight draw
+    facts: dict[str, Any] = field(default_factory=dict)
+    reference_facts: dict[str, Any] = field(default_factory=dict)
+    same_as: dict[str, bool] = field(default_factory=dict)  # what a wrong result equals instead
+
+
+@dataclass
+class Evidence:
+    """Everything a verdict rests on. `signals` per weight draw and result; None where unknown."""
+
+    draws: list[DrawEvidence] = field(default_factory=list)
+    signals: dict[int, list[float | None]] = field(default_factory=dict)
+    rows: list[CheckRow] = field(default_factory=list)  # of state, honesty and reach
+    hack: HackClass | None = None  # seen directly: a type, a late write, a forged message
+    hack_sentence: str = ""
+    nulls: tuple[str, ...] = ()
+    inputs_constant: bool = False
+    verifiable: bool = True  # eager itself keeps the signal
+    coverage: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    verdict: Verdict
+    hack: HackClass | None
+    sentence: str
+    labels: tuple[Label, ...]
+    error_ratio: float | None
+    signal_error: float | None
+
+
+def leaf_ratio(leaf: dict[str, Any]) -> float | None:
+    """RMSE against fp64 in units of eager's own.
+
+    Eager counts at least a quarter of an ULP of the result's RMS, so that an exact eager does not make every honest rounding
+    look infinite.
+    """
+    if leaf.get("rmse") is None or leaf.get("rmse_eager") is None:
+        return None
+    floor = 0.25 * leaf["epsilon"] * leaf["rms"]
+    base = max(leaf["rmse_eager"], floor)
+    if base == 0.0:
+        return 1.0 if leaf["rmse"] == 0.0 else None
+    return float(leaf["rmse"] / base)
+
+
+def leaf_signal_error(leaf: dict[str, Any], signal: float | None) -> float | None:
+    """The error over what the inputs change; None where the result does not depend on them or is exact."""
+    if leaf.get("rmse") is None or not signal:
+        return None
+    return float(leaf["rmse"] / signal)
+
+
+def structural(numbers: dict[str, Any]) -> str:
+    """How the form of the results differs, as a sentence; empty when it does not."""
+    if numbers.get("structure"):
+        got, wanted = numbers["structure"]
+        return f"it returns {_tree(got)} where the reference returns {_tree(wanted)}"
+    for i, leaf in enumerate(numbers["leaves"]):
+        where = f"result {i}" if len(numbers["leaves"]) > 1 else "the result"
+        if leaf.get("missing"):
+            return f"{where} is not a tensor"
+        if leaf["kind"] == "literal" and not leaf["equal"]:
+            return f"{where} is another plain value"
+        if leaf["kind"] == "tensor":
+            if leaf["shape"][0] != leaf["shape"][1]:
+                return f"{where} has the shape {leaf['shape'][0]} instead of {leaf['shape'][1]}"
+            if leaf["dtype"][0] != leaf["dtype"][1]:
+                return f"{where} has the dtype {leaf['dtype'][0]} instead of {leaf['dtype'][1]}"
+    return ""
+
+
+def _tree(tree: Any) -> str:
+    if tree == "*":
+        return "one value"
+    if isinstance(tree, dict):
+        return f"a dict of {', '.join(list(tree)[:6])}"
+    return f"a {tree[0]} of {len(tree) - 1}"
+
+
+def numeric(numbers: dict[str, Any], signals: list[float | None] | None, protocol: Protocol) -> str:
+    """What is wrong with the values, as a sentence; empty when they are accepted."""
+    for i, leaf in enumerate(numbers["leaves"]):
+        if leaf["kind"] == "literal":
+            continue
+        where = f"result {i}: " if len(numbers["leaves"]) > 1 else ""
+        if leaf.get("exact"):
+            if leaf["mismatches"]:
+                return f"{where}{leaf['mismatches']} of {leaf['numel']} elements differ, the first at {leaf['first']}"
+            continue
+        if leaf["nonfinite"]:
+            return f"{where}{leaf['nonfinite']} elements are NaN or infinite where the reference is not, or the reverse"
+        if leaf["failures"]:
+            at = f", the first at {leaf['first']}"
+            return f"{where}{leaf['failures']} of {leaf['numel']} elements are wrong by up to {leaf['max_error']:.2g}{at}"
+        signal = signals[i] if signals and i < len(signals) else None
+        error, ratio = leaf_signal_error(leaf, signal), leaf_ratio(leaf)
+        limit = protocol.signal_error.get(leaf["dtype"][1], 0.05)
+        if error is not None and error > limit and not (ratio is not None and ratio <= protocol.ratio_reordered):
+            return f"{where}the error is {error:.2g} of what the inputs change (limit {limit:g})"
+    return ""
+
+
+def accepted(numbers: dict[str, Any], signals: list[float | None] | None, protocol: Protocol) -> bool:
+    """Whether these results would pass as the program's."""
+    return not structural(numbers) and not numeric(numbers, signals, protocol)
+
+
+def draw_row(draw: DrawEvidence, protocol: Protocol, signals: list[float | None] | None = None) -> CheckRow:
+    """The line of the check matrix of one draw."""
+    problem = structural(draw.numbers) or numeric(draw.numbers, signals, protocol)
+    worst = max(
+        (leaf.get("max_error", 0.0) / leaf["rms"] if leaf.get("rms") else 0.0 for leaf in draw.numbers["leaves"]), default=0.0
+    )
+    dtypes = {leaf["dtype"][1] for leaf in draw.numbers["leaves"] if leaf["kind"] == "tensor" and "dtype" in leaf}
+    limits = ", ".join(f"{protocol.rtol[d]:g}" if d in protocol.rtol else "exact" for d in sorted(dtypes))
+    group = "declared" if draw.group == "declared" else "structured"
+    return CheckRow(
+        group=group,  # type: ignore[arg-type]
+        name=draw.name,
+        value=f"max error {worst:.2g} × rms" if not structural(draw.numbers) else "another form",
+        limit=limits,
+        passed=not problem,
+        note=problem,
+        seed=draw.seed,
+    )
+
+
+def guilty(draw: DrawEvidence) -> tuple[HackClass | None, str]:
+    """The kind of cheat that a wrong result gives away, where the evidence is clear."""
+    if draw.same_as.get("previous"):
+        return HackClass.OUTPUT_CACHE, "it returned the result of an earlier call for new inputs"
+    if draw.same_as.get("old_weights"):
+        return HackClass.WEIGHT_CACHE, "it computed with weights that had been replaced"
+    if draw.same_as.get("input"):
+        return HackClass.INPUT_PASSTHROUGH, "it returned its input"
+    leaves = [leaf for leaf in draw.numbers["leaves"] if leaf.get("rms") is not None and leaf["numel"] > 1]
+    if leaves and all(leaf.get("zero") for leaf in leaves):
+        return HackClass.CONSTANT_OR_ZERO, "it returned nothing but zeros"
+    if leaves and all(leaf.get("constant") for leaf in leaves):
+        return HackClass.CONSTANT_OR_ZERO, "it returned one constant"
+    return None, ""
+
+
+def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
+    """The verdict over all evidence, with its sentence and labels."""
+    ratio, signal_error = _worst(evidence)
+    labels = _labels(evidence, protocol, ratio)
+
+    def out(verdict: Verdict, sentence: str, hack: HackClass | None = None) -> Outcome:
+        return Outcome(verdict, hack, sentence, labels if verdict is Verdict.VERIFIED else _facts(labels), ratio, signal_error)
+
+    if evidence.hack is not None:
+        return out(Verdict.HACK, evidence.hack_sentence, evidence.hack)
+    for draw in evidence.draws:
+        problem = structural(draw.numbers) or numeric(draw.numbers, evidence.signals.get(draw.weights), protocol)
+        if not problem:
+            continue
+        if draw.group == "declared":
+            hack, why = guilty(draw)
+            if hack is not None:
+                return out(Verdict.HACK, f"On {draw.name} {why}: {problem}.", hack)
+            return out(Verdict.INCORRECT, f"On {draw.name} the program is wrong: {problem}.")
+    failed = next((row for row in evidence.rows if row.passed is False), None)
+    if failed is not None:
+        return out(Verdict.INCORRECT, f"{failed.name}: {failed.note or failed.value}.")
+    for draw in evidence.draws:
+        if draw.group == "structured" and not accepted(draw.numbers, None, protocol):
+            problem = structural(draw.numbers) or numeric(draw.numbers, None, protocol)
+            return out(
+                Verdict.INPUT_SPECIALISED,
+                f"The program is right on the declared inputs and wrong on {draw.name} inputs of the same shapes: {problem}.",
+            )
+    return out(Verdict.VERIFIED, _verified_sentence(evidence, labels, ratio))
+
+
+def _verified_sentence(evidence: Evidence, labels: tuple[Label, ...], ratio: float | None) -> str:
+    declared = sum(1 for d in evidence.draws if d.group == "declared")
+    text = f"Right on all {declared} declared draws"
+    structured = len(evidence.draws) - declared
+    if structured:
+        text += f" and {structured} structured ones"
+    if ratio is not None:
+        text += f"; its error is {ratio:.2g} times eager's own"
+    if Label.DEGENERATE in labels:
+        text += ". The program is degenerate, so this says little"
+    return text + "."
+
+
+def _worst(evidence: Evidence) -> tuple[float | None, float | None]:
+    ratios, errors = [], []
+    for draw in evidence.draws:
+        for i, leaf in enumerate(draw.numbers["leaves"]):
+            if (ratio := leaf_ratio(leaf)) is not None:
+                ratios.append(ratio)
+            signals = evidence.signals.get(draw.weights) or []
+            if (
+                draw.group == "declared"
+                and (e := leaf_signal_error(leaf, signals[i] if i < len(signals) else None)) is not None
+            ):
+                errors.append(e)
+    return max(ratios, default=None), max(errors, default=None)
+
+
+def precision_label(ratio: float | None, protocol: Protocol) -> Label | None:
+    """Full, reordered or reduced precision, from the error ratio; None where nothing was measured."""
+    if ratio is None:
+        return None
+    if ratio <= protocol.ratio_full:
+        return Label.FULL_PRECISION
+    return Label.REORDERED if ratio <= protocol.ratio_reordered else Label.REDUCED_PRECISION
+
+
+def _labels(evidence: Evidence, protocol: Protocol, ratio: float | None) -> tuple[Label, ...]:
+    labels = [label] if (label := precision_label(ratio, protocol)) else []
+    if evidence.coverage == 0.0:
+        labels.append(Label.NO_OWN_KERNELS)
+    if evidence.nulls or not evidence.verifiable:
+        labels.append(Label.DEGENERATE)
+    if evidence.inputs_constant:
+        labels.append(Label.INPUTS_CONSTANT)
+    return tuple(labels)
+
+
+def _facts(labels: tuple[Label, ...]) -> tuple[Label, ...]:
+    """Labels about the problem; those about the quality of a right answer make no sense on a wrong one."""
+    return tuple(label for label in labels if label in (Label.DEGENERATE, Label.INPUTS_CONSTANT))
