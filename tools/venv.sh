@@ -58,15 +58,15 @@ pip_install() {
 }
 
 echo "Installing the pinned packages of $requirements into .venv; the first time takes about a minute."
-# The sandbox sees these packages read-only and could never keep what it compiled, so they are compiled here, on the other
-# core while pip goes on. torch is most of the work, so it comes first.
-pip_install --no-deps "$(grep '^torch==' requirements.txt)"
-packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+# The sandbox sees these packages read-only and could never keep what it compiled, so torch and what it imports are compiled
+# here, on the other core while pip goes on with the rest.
+pip_install --constraint constraints.txt $(grep -E '^(torch|numpy)==' requirements.txt)
 # A file written for another Python may not compile; it is then never imported either.
-compile_in() { (cd "$packages" && "$OLDPWD/.venv/bin/python" -m compileall -q -j 0 "$@" >/dev/null 2>&1) || true; }
-compile_in torch &
-pip_install --requirement "$requirements" --constraint constraints.txt
+(
+    cd "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+    "$OLDPWD/.venv/bin/python" -m compileall -q -j 0 torch numpy sympy mpmath networkx filelock fsspec jinja2 typing_extensions.py
+) >/dev/null 2>&1 &
+pip_install --constraint constraints.txt --requirement "$requirements"
 wait
-compile_in torch numpy sympy mpmath networkx typing_extensions.py filelock jinja2 fsspec
 rm -f "${stamp%-*}"-*
 touch "$stamp"
