@@ -217,5 +217,3 @@ def _user_line(trace: str) -> str:
         if where.strip().startswith("File ") and not any(part in where for part in _LIBRARY_FRAMES):
             found = code.strip()
     return found[:160]
-
-

@@ -1,0 +1,69 @@
+"""The engineer that needs no model, no key and no network: it knows the classical optimisations and when they pay.
+
+Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `lower` (ATen as values over axes), `nests` (which
+loops), `fusions` and its siblings (what could be one kernel), `costs`, `planner` (the to-do list), `emit` (C++ and Python),
+`coder` (the files) and `decide` (the Verifier's word). Everything works on the graph as data; torch is never imported.
+"""
+
+from __future__ import annotations
+
+from agents.engineers import CodeAnswer, Context, DecideAnswer, PlanAnswer, UnusableAnswer, register
+from agents.engineers.offline.coder import applied, write_candidate
+from agents.engineers.offline.decide import decide
+from agents.engineers.offline.planner import make_todos, regions_of
+from agents.state import Candidate, Todo
+
+
+class Offline:
+    """Planner, Coder and Verifier for the target `cpu`."""
+
+    name = "offline"
+
+    def plan(self, context: Context) -> PlanAnswer:
+        if context.state.options.target != "cpu":
+            return PlanAnswer((), "The offline engineer writes C++ for the target cpu; choose that target or another engineer.")
+        todos, note = make_todos(context.analysis)
+        tried = {key for plan in context.state.plans for todo in plan.todos for key in todo.data.get("regions", ())}
+        fresh = tuple(t for t in todos if not set(t.data["regions"]) <= tried)
+        if tried and not fresh:
+            note = "Everything this engineer knows to do on this program has been tried."
+        for todo in fresh:
+            context.say(f"{todo.title}: predicted {todo.predicted}×\n")
+        return PlanAnswer(fresh, note)
+
+    def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
+        if context.analysis.graph is None:
+            raise UnusableAnswer("The program has no captured graph, so there is nothing to write kernels for.")
+        if parent is not None and parent.author == "person":
+            raise UnusableAnswer(
+                f"{parent.id} was written by hand; this engineer generates whole programs and would lose that work. "
+                "Branch from a generated candidate to go on."
+            )
+        view, regions = regions_of(context.analysis)
+        known = {r.key: r for r in regions}
+        wanted = [key for key in todo.data.get("regions", ()) if key in known]
+        if not wanted:
+            raise UnusableAnswer(f"The item “{todo.title}” names nothing that this engineer knows how to do.")
+        if failed is not None:
+            wanted = _smaller(wanted, applied(context.files(failed)))
+        keep = applied(context.files(parent)) if parent else []
+        chosen = [known[key] for key in dict.fromkeys([*keep, *wanted]) if key in known]
+        options = context.state.options
+        context.say(f"Writing {len(chosen)} kernels\n")
+        files = write_candidate(context.source, context.analysis.entry or "Model", view, chosen, options.mode.value)
+        title = todo.title if len(wanted) == len(todo.data.get("regions", ())) else f"{todo.title} (only {len(wanted)})"
+        return CodeAnswer(files, title, note="; ".join(known[key].says for key in wanted)[:400])
+
+    def decide(self, context: Context, candidate: Candidate) -> DecideAnswer:
+        return DecideAnswer(decide(context, candidate))
+
+
+def _smaller(wanted: list[str], tried: list[str]) -> list[str]:
+    """A repair: half of what failed. One region that failed alone is given up."""
+    if len(wanted) < 2:
+        raise UnusableAnswer("This kernel failed, and there is no smaller step to take.")
+    failed = [key for key in wanted if key in tried]
+    return failed[len(failed) // 2 :] or wanted[:1]
+
+
+register("offline", Offline)

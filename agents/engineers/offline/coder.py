@@ -17,6 +17,14 @@ flags = ["-O3", "-march=native", "-std=c++17", "-fopenmp", "-fno-math-errno", "-
 """
 
 
+MARK = "# does: "  # one line per region, so that a later candidate can build on this one
+
+
+def applied(files: dict[str, str]) -> list[str]:
+    """The keys of the regions that a candidate of this engineer does."""
+    return [line.removeprefix(MARK) for line in files.get("candidate.toml", "").splitlines() if line.startswith(MARK)]
+
+
 def write_candidate(source: str, entry: str, view: View, regions: Sequence[Region], mode: str) -> CandidateFiles:
     """All files of the program that does `regions` with kernels and the rest with PyTorch."""
     files: dict[str, str] = {}
@@ -31,7 +39,7 @@ def write_candidate(source: str, entry: str, view: View, regions: Sequence[Regio
         calls.append(written.call)
     about = "Kernels, in the order they run:\n" + "\n".join(f"- {c.name}: {c.says}" for c in calls) if calls else ""
     files["model_new.py"] = write_model(source, entry, view, calls, mode, about)
-    files["candidate.toml"] = MANIFEST
+    files["candidate.toml"] = MANIFEST + "".join(f"{MARK}{region.key}\n" for region in ordered)
     return CandidateFiles(files=files)
 
 

@@ -14,7 +14,9 @@ from gpu_runner.contracts import DeviceInfo, GraphNode
 CALL_S = 3e-6  # one eager operation on a CPU: dispatch, allocation, waking the threads
 KERNEL_S = 4e-6  # one of our kernels: the ctypes call, torch.empty, waking the threads
 TRANSCENDENTAL = 12.0  # float operations that an eager exp, tanh or erf is worth
-HEAVY = frozenset("exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split())
+HEAVY = frozenset(
+    "exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split()
+)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ ALONE = frozenset(
     "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp cross_entropy_loss mish "
     "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training softplus elu".split()
 )
-NORMS = frozenset("layer_norm group_norm rms_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training".split())
+NORMS = frozenset(
+    "layer_norm group_norm rms_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training".split()
+)
 SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
 
 

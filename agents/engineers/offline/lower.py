@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.engineers.offline.builder import Builder, argument
 from agents.engineers.offline.graph import short
-from agents.engineers.offline.ir import NotFusible, Value
+from agents.engineers.offline.ir import Axis, NotFusible, Value
 from gpu_runner.contracts import GraphNode
 
 Rule = Callable[[Builder, GraphNode], "Value | tuple[Value | None, ...]"]
@@ -46,7 +46,30 @@ def lower(b: Builder, node: GraphNode) -> None:
 
 # Pointwise: one C++ expression of `emit.expressions`
 
-_UNARY = ["relu", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "neg", "abs", "sigmoid", "silu", "tanh", "erf", "reciprocal", "square", "hardsigmoid", "hardswish", "mish", "softsign", "relu6", "floor", "ceil"]
+_UNARY = [
+    "relu",
+    "exp",
+    "log",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "rsqrt",
+    "neg",
+    "abs",
+    "sigmoid",
+    "silu",
+    "tanh",
+    "erf",
+    "reciprocal",
+    "square",
+    "hardsigmoid",
+    "hardswish",
+    "mish",
+    "softsign",
+    "relu6",
+    "floor",
+    "ceil",
+]
 _BINARY = ["mul", "div", "maximum", "minimum"]
 _COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -126,7 +149,9 @@ def _elu(b: Builder, node: GraphNode) -> Value:
 
 @rule("softplus")
 def _softplus(b: Builder, node: GraphNode) -> Value:
-    return b.call("softplus", b.get(node.args[0]), float(argument(node, 1, "beta", 1)), float(argument(node, 2, "threshold", 20)))
+    return b.call(
+        "softplus", b.get(node.args[0]), float(argument(node, 1, "beta", 1)), float(argument(node, 2, "threshold", 20))
+    )
 
 
 @rule("clamp", "hardtanh", "clamp_min", "clamp_max")
@@ -201,6 +226,7 @@ def _to_copy(b: Builder, node: GraphNode) -> Value:
 
 
 # Views: the same numbers, other axes
+
 
 @rule("view", "reshape", "_unsafe_view", "flatten")
 def _reshape(b: Builder, node: GraphNode) -> Value:
@@ -287,6 +313,7 @@ def _getitem(b: Builder, node: GraphNode) -> Value:
 
 
 # Reductions and what is made of them
+
 
 def _dims(x: Value, given: Any) -> list[int]:
     if given is None or given == []:
@@ -508,5 +535,3 @@ def _cross_entropy(b: Builder, node: GraphNode) -> Value:
     loss = b.call("where", ignored, 0.0, b.call("sub", b.view_as(lse, target.dims), picked))
     counted = b.call("where", ignored, 0.0, 1.0)
     return b.call("div", b.reduce("sum", loss, [0], False), b.reduce("sum", counted, [0], False))
-
-

@@ -22,7 +22,7 @@ def make_nest(view: View, nodes: Iterable[str]) -> Nest:
     for name in names:
         lower(builder, view.nodes[name])
     stores = _stores(view, builder, names, group)
-    values = _alive(builder.values, stores)
+    values = _alive(_shared(builder.values, stores), stores)
     _axes_of(values)
     reduces = [v for v in values if v.op == "reduce"]
     tails = _tails(values)
@@ -100,6 +100,34 @@ def _stores(view: View, builder: Builder, names: list[str], group: set[str]) -> 
     for store in stores:
         store.dims = store.value.dims
     return stores
+
+
+def _shared(values: list[Value], stores: list[Store]) -> list[Value]:
+    """The values with equal expressions made one, so that nothing is computed twice in a pass."""
+    seen: dict[tuple[object, ...], Value] = {}
+    instead: dict[Value, Value] = {}
+    kept = []
+    for value in values:
+        if value in instead:
+            continue
+        value.args = tuple(instead[a] for a in value.args)
+        key = (
+            value.op,
+            value.fn,
+            value.kind,
+            value.args,
+            repr(value.number),
+            value.tensor,
+            value.dims,
+            value.over,
+            value.strides,
+        )
+        instead[value] = seen.setdefault(key, value)
+        if instead[value] is value:
+            kept.append(value)
+    for store in stores:
+        store.value = instead[store.value]
+    return kept
 
 
 def _alive(values: list[Value], stores: list[Store]) -> list[Value]:

@@ -52,10 +52,14 @@ def _batch_norm(node: GraphNode, name: Name) -> str:
 
 
 def _slice(node: GraphNode, name: Name) -> str:
-    dim, start, stop, step = (argument(node, k, n, d) for k, n, d in ((1, "dim", 0), (2, "start", None), (3, "end", None), (4, "step", 1)))
+    dim, start, stop, step = (
+        argument(node, k, n, d) for k, n, d in ((1, "dim", 0), (2, "start", None), (3, "end", None), (4, "step", 1))
+    )
     assert node.out[0] is not None
     dim %= len(node.out[0].shape)
-    cut = f"{'' if start in (None, 0) else start}:{'' if stop is None or stop > 2**62 else stop}" + ("" if step == 1 else f":{step}")
+    cut = f"{'' if start in (None, 0) else start}:{'' if stop is None or stop > 2**62 else stop}" + (
+        "" if step == 1 else f":{step}"
+    )
     return f"{python(node.args[0], name)}[{':, ' * dim}{cut}]"
 
 

@@ -100,7 +100,9 @@ class _Host:
         for i in inputs:
             self.name(i.name)
         with out.block(f"class ModelNew({self.entry}):", ""):
-            out(f'"""{self.entry} with the same parameters; its forward is written for the shapes below and falls back for others."""')
+            out(
+                f'"""{self.entry} with the same parameters; its forward is written for the shapes below and falls back for others."""'
+            )
             out()
             arguments = ", ".join(["self", *(self.name(i.name) for i in inputs)])
             with out.block(f"def forward({arguments}):", ""):

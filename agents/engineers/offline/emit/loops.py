@@ -246,6 +246,7 @@ class _Emitter:
                 self._accumulate(value.fn, self.accumulators[value], names[value.args[0]])
             self._write(stores, names)
             return
+        self._emit_values(wanted, done, names, only_ready=True)
         self._loops(list(axes), 0, set(done), dict(names), wanted, reduces, stores, tails)
         for value in reduces:
             if not any(a in value.axes for a in self.nest.kept):
@@ -416,7 +417,9 @@ def _c(dtype: str) -> str:
 def _hint(value: Value) -> str:
     if value.op in ("load", "gather"):
         return f"{identifier(value.tensor)}_at"
-    return {"sub": "diff", "mul": "prod", "add": "sum_", "div": "quot", "where": "pick", "square": "sq"}.get(value.fn, f"v_{value.fn}")
+    return {"sub": "diff", "mul": "prod", "add": "sum_", "div": "quot", "where": "pick", "square": "sq"}.get(
+        value.fn, f"v_{value.fn}"
+    )
 
 
 def _short(value: Value) -> str:
