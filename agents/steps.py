@@ -8,6 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import PydanticSerializationError
 
 from agents.engineers import Context, Engineer, UnusableAnswer, engineer
 from agents.loop.rules import find, ground, parent_of_next
@@ -122,6 +125,10 @@ def outcome_of(step: Step, state: State, report: Report, blobs: BlobStore, at: f
     Big parts (analysis with its graph, logs, profiles) go to `blobs`. A report of another kind than the step asked for is the
     hands' fault, hence `Broken`.
     """
+    return _writable(_outcome_of(step, state, report, blobs, at, seconds))
+
+
+def _outcome_of(step: Step, state: State, report: Report, blobs: BlobStore, at: float, seconds: float) -> Outcome:
     match report:
         case Analysis() if step.kind == "analyse":
             summary = AnalysisSummary(
@@ -156,7 +163,26 @@ def outcome_of(step: Step, state: State, report: Report, blobs: BlobStore, at: f
 
 
 def _put(blobs: BlobStore, text: str) -> BlobRef:
-    return blobs.put(text.encode())
+    return blobs.put(text.encode(errors="replace"))
+
+
+def _writable(outcome: Outcome) -> Outcome:
+    """The outcome with every text such that it can be written: programs and models may utter lone surrogates."""
+    try:
+        outcome.model_dump_json()
+    except PydanticSerializationError:
+        return type(outcome).model_validate(_scrubbed(outcome.model_dump()))
+    return outcome
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_scrubbed(key): _scrubbed(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrubbed(item) for item in value]
+    return value
 
 
 def _short_log(text: str, blobs: BlobStore) -> tuple[str, BlobRef | None]:
@@ -199,7 +225,7 @@ def think(
         reason = f"The engineer {role!r} failed: {type(error).__name__}: {error}"
         outcome = Unusable(step=step.index, at=0.0, reason=reason[:1000])
     at = clock()
-    return outcome.model_copy(update={"at": at, "seconds": max(0.0, at - began)})
+    return _writable(outcome.model_copy(update={"at": at, "seconds": max(0.0, at - began)}))
 
 
 def context_of(

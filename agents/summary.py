@@ -42,16 +42,20 @@ def _verified(line: Line) -> bool:
 
 
 def _against(lines: Sequence[Line], value: str, low: str) -> dict[str, Any]:
-    measured = [
-        (float(line[value]), float(line[low])) for line in lines if _verified(line) and line.get(value) and line.get(low)
-    ]
-    count = len(lines)
+    with_numbers = [line for line in lines if _verified(line) and line.get(value) and line.get(low)]
+    speeds = [float(line[value]) for line in with_numbers]
+    bounds = [float(line[low]) for line in with_numbers]
+    count, logs = len(lines), sum(math.log(speed) for speed in speeds)
+
+    def shares(numbers: list[float]) -> dict[str, float | None]:
+        return {f"{p:g}": sum(number > p for number in numbers) / count if count else None for p in THRESHOLDS}
+
     return {
-        "measured": len(measured),
-        "fast_p": {f"{p:g}": share(sum(speed > p for speed, _ in measured)) for p in THRESHOLDS},
-        "significant_fast_p": {f"{p:g}": share(sum(bound > p for _, bound in measured)) for p in THRESHOLDS},
-        "geomean_all": math.exp(sum(math.log(speed) for speed, _ in measured) / count) if count else None,
-        "geomean_verified": math.exp(sum(math.log(speed) for speed, _ in measured) / len(measured)) if measured else None,
+        "measured": len(speeds),
+        "fast_p": shares(speeds),
+        "significant_fast_p": shares(bounds),
+        "geomean_all": math.exp(logs / count) if count else None,
+        "geomean_verified": math.exp(logs / len(speeds)) if speeds else None,
     }
 
 

@@ -22,6 +22,7 @@ class Coalescer:
 
     def add(self, stream: str, text: str, at: float) -> list[dict[str, str]]:
         """Takes in text at time `at` (seconds); returns the payloads that are due now."""
+        text = text.encode(errors="replace").decode()  # lone surrogates have no bytes
         self._text[stream] = self._text.get(stream, "") + text
         if at - self._last.get(stream, float("-inf")) < self.interval_s:
             return []
@@ -44,7 +45,7 @@ def pieces(text: str) -> Iterator[str]:
     """The text in parts of at most `MAX_TEXT_BYTES` as JSON."""
     while text:
         size = MAX_TEXT_BYTES
-        while len(json.dumps(text[:size], ensure_ascii=False).encode(errors="surrogatepass")) > MAX_TEXT_BYTES:
+        while len(json.dumps(text[:size], ensure_ascii=False).encode()) > MAX_TEXT_BYTES:
             size //= 2
         yield text[:size]
         text = text[size:]

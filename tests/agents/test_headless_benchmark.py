@@ -1,0 +1,158 @@
+"""Many programs in a given time: a line each, also for those that do not work, and totals that count them all."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loop_world import SOURCE, FakeHands, analysis, options, program, scripted_name, todo
+
+from agents.__main__ import main
+from agents.benchmark import benchmark, programs, read_lines
+from agents.engineers import CodeAnswer, Context, PlanAnswer
+from agents.engineers.scripted import Scripted
+from agents.state import Candidate, Options, Todo
+from agents.summary import latest, table, totals
+from gpu_runner.contracts import CandidateFiles, Refusal
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "suite"
+    for name in ("level1/b.py", "level1/a.py", "level2/c.py", ".hidden/d.py", "__pycache__/e.py"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SOURCE + f"# {name}\n")
+    (root / "level2" / "broken.py").write_bytes(b"\xff\xfe")
+    return root
+
+
+class Picky(FakeHands):
+    """Refuses the program b, and is fine with the others."""
+
+    def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
+        if task.kind == "analyse" and "b.py" in task.source.text:
+            return analysis(refusal=Refusal(code="crash", sentence="It crashes."))
+        return super().perform(task, progress, cancelled)
+
+
+class PerRun(Scripted):
+    """Writes one program per run: an engineer is asked for anew at every step, so what it did is read from the state."""
+
+    def plan(self, context: Context) -> PlanAnswer:
+        return PlanAnswer(todos=(todo(),))
+
+    def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
+        return CodeAnswer(files=CandidateFiles(files=program("one")), title="One")
+
+
+@pytest.fixture
+def engineer() -> str:
+    return scripted_name(PerRun())
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in path.read_text().splitlines()]
+
+
+def test_every_program_below_the_folder_is_found_in_order(folder: Path) -> None:
+    names = [path.relative_to(folder).as_posix() for path in programs(folder)]
+    assert names == ["level1/a.py", "level1/b.py", "level2/broken.py", "level2/c.py"]
+
+
+def test_each_program_gets_one_line_and_a_broken_one_stops_nothing(
+    folder: Path, tmp_path: Path, engineer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "results.jsonl"
+    given = ["benchmark", str(folder), "--engineer", engineer, "--minutes", "5", "--out", str(out), "--json"]
+    assert main(given, lambda: nullcontext(Picky())) == 0
+    assert [(line["file"], line["verdict"]) for line in lines(out)] == [
+        ("level1/a.py", "verified"), ("level1/b.py", "refused"), ("level2/broken.py", "refused"), ("level2/c.py", "verified"),
+    ]  # fmt: skip
+    sums = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert sums["verdicts"] == {"refused": 2, "verified": 2}
+    assert sums["against"]["eager"]["geomean_all"] == pytest.approx(math.sqrt(1.5))
+
+
+def test_a_benchmark_goes_on_where_it_was_killed(folder: Path, tmp_path: Path, engineer: str) -> None:
+    out = tmp_path / "results.jsonl"
+    done = {"file": "level1/a.py", "verdict": "no-gain"}
+    again = {"file": "level1/b.py", "verdict": "failed"}
+    out.write_text(json.dumps(done) + "\n" + json.dumps(again) + "\n" + '{"file": "level2/c.py", "verd')
+    given = ["benchmark", str(folder), "--engineer", engineer, "--minutes", "5", "--out", str(out)]
+    assert main(given, lambda: nullcontext(Picky())) == 2, "without --resume nothing is written over"
+    assert main([*given, "--resume"], lambda: nullcontext(Picky())) == 0
+    assert [line["file"] for line in lines(out)] == ["level1/a.py", "level1/b.py", "level2/broken.py", "level2/c.py"]
+    assert lines(out)[0] == done
+
+
+def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
+    """A clock that moves 30 s whenever the hands work: what the first program overdraws, the later ones share."""
+    now = [0.0]
+
+    class Slow(FakeHands):
+        def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
+            now[0] += 30.0
+            return super().perform(task, progress, cancelled)
+
+    chosen: Options = options(scripted_name(Scripted()))
+    todo_list = [path for path in programs(folder) if path.name != "broken.py"]
+    said: list[str] = []
+    result = list(benchmark(folder, todo_list, chosen, 100.0, Slow(), said.append, clock=lambda: now[0]))
+    shares = [int(text.rsplit(" ", 2)[1]) for text in said]
+    assert shares[0] == 33
+    assert shares[1] == (100 - 60) // 2
+    assert [line["verdict"] for line in result] == ["no-gain", "no-gain", "failed"]
+    assert "too little" in result[2]["error"]
+
+
+def test_an_interrupted_benchmark_begins_no_further_program(folder: Path) -> None:
+    assert list(benchmark(folder, programs(folder), options(), 100.0, FakeHands(), cancelled=lambda: True)) == []
+
+
+def line(
+    file: str, verdict: str = "verified", eager: float | None = None, low: float | None = None, **more: Any
+) -> dict[str, Any]:
+    return {"file": file, "verdict": verdict, "speedup_vs_eager": eager, "ci_low": low, "speed": "faster", **more}
+
+
+def test_the_totals_count_every_program_and_keep_degenerate_ones_out_of_the_means() -> None:
+    some = [
+        line("a", eager=2.0, low=1.9, speedup_vs_compile=1.0, ci_compile_low=0.9),
+        line("b", eager=8.0, low=1.1, speedup_vs_compile=4.0, ci_compile_low=3.9),
+        line("c", "no-gain"),
+        line("d", eager=100.0, low=90.0, labels=["degenerate"]),
+    ]
+    sums = totals(some)
+    eager, compiled = sums["against"]["eager"], sums["against"]["compile"]
+    assert sums["degenerate"] == ["d"]
+    assert eager["fast_p"] == {"1": 0.5, "1.2": 0.5, "1.5": 0.5, "2": 0.25, "4": 0.25}
+    assert eager["significant_fast_p"] == {"1": 0.5, "1.2": 0.25, "1.5": 0.25, "2": 0.0, "4": 0.0}
+    assert eager["geomean_all"] == pytest.approx(16 ** (1 / 4))
+    assert eager["geomean_verified"] == pytest.approx(4.0)
+    assert compiled["geomean_verified"] == pytest.approx(2.0)
+
+
+def test_the_last_line_of_a_file_counts() -> None:
+    assert latest([line("a", "failed"), line("b"), line("a")]) == [line("a"), line("b")]
+
+
+def test_the_summary_is_printed_from_a_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(
+        "\n".join(json.dumps(x) for x in (line("a", eager=2.0, low=1.5), line("b", "refused", error="It crashes.")))
+    )
+    assert main(["benchmark", "--summary", str(path), "--json"]) == 0
+    text = capsys.readouterr().out
+    assert "b: It crashes." in text
+    assert json.loads(text.splitlines()[-1])["programs"] == 2
+    assert table(read_lines(path)) in text
+    assert main(["benchmark", "--summary", str(tmp_path / "none")]) == 2
+
+
+def test_the_totals_of_nothing_claim_nothing() -> None:
+    assert totals([])["against"]["eager"]["geomean_all"] is None
