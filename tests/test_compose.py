@@ -56,13 +56,6 @@ def test_a_runner_serves_a_queue_that_runs_are_sent_to(name: str) -> None:
     assert queue.startswith("run.")
 
 
-def test_agents_serve_the_queue_that_runs_are_sent_to() -> None:
-    from stitchweb.runs.dispatch import AGENTS_QUEUE
-
-    command = words(SERVICES["agents"])
-    assert command[command.index("--queues") + 1] == AGENTS_QUEUE
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_its_settings_are_read_by_somebody(name: str) -> None:
     readers = (ROOT / "stitchweb" / "settings.py").read_text() + (ROOT / "gpu_runner" / "config.py").read_text()
