@@ -1,27 +1,26 @@
 """The Celery worker around the hands: one process per device, one job at a time. The only module here that knows Celery.
 
-`python -m gpu_runner.worker run.cpu` serves a queue. It needs the broker's address (`REDIS_URL`) and nothing else: no database,
+`python -m gpu_runner.serve run.cpu` starts it. It needs the broker's address (`REDIS_URL`) and nothing else: no database,
 no key. Where to report, and the right to do so, come with each job.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import logging
 import os
-import re
 import signal
 import socket
 import sys
 import time
+import warnings
 from functools import lru_cache
 from typing import Any
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import worker_process_init
-from kombu import Queue
+from kombu import Exchange, Queue
 from pydantic import TypeAdapter, ValidationError
 
 from gpu_runner.broker import TASK, celery_settings
@@ -38,7 +37,6 @@ app.conf.update(celery_settings(config().broker_url))
 
 _TASK: TypeAdapter[Task] = TypeAdapter(Task)
 _PR_SET_PDEATHSIG = 1
-_QUEUE = re.compile(r"^(?:run\.(?:cpu|sm_\d{2,3}a?)|build\.cuda)$")
 
 
 @lru_cache(maxsize=1)
@@ -98,33 +96,14 @@ def work(task: dict[str, Any], client: JobClient, with_hands: Hands, began: floa
         client.report(report, error, time.monotonic() - began)
 
 
-def main(arguments: list[str]) -> int:
-    """Serve queues until told to stop. Exit status 2 for a queue that cannot exist."""
-    parser = argparse.ArgumentParser(prog="python -m gpu_runner.worker", description="Serves jobs of one device.")
-    parser.add_argument("queue", nargs="+", help="run.cpu, run.sm_90, … or build.cuda")
-    parser.add_argument("--name", default="runner", help="told to people when a step waits for it")
-    options = parser.parse_args(arguments)
-    wrong = [queue for queue in options.queue if not _QUEUE.match(queue)]
-    if wrong:
-        print(
-            f"There is no queue {wrong[0]!r}: use run.cpu, run.sm_NN for a CUDA architecture, or build.cuda.", file=sys.stderr
-        )
-        return 2
-    if not config().broker_url:
-        print("REDIS_URL is not set: a worker takes its jobs from the broker of the site it serves.", file=sys.stderr)
-        return 2
-    app.conf.task_queues = [Queue(queue) for queue in options.queue]
+def serve(queues: list[str], name: str) -> None:
+    """Take jobs from these queues until told to stop."""
+    # Jobs are isolated by the sandbox, which gives up root itself where the runner has it.
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+    app.conf.task_queues = [Queue(queue, Exchange("stitchweb"), routing_key=queue) for queue in queues]
     app.worker_main(
         [
-            *("worker", "--concurrency=1", "--pool=prefork", f"--hostname={options.name}@%h", "--loglevel=WARNING"),
+            *("--quiet", "worker", "--concurrency=1", "--pool=prefork", f"--hostname={name}@%h", "--loglevel=WARNING"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ]
     )
-    return 0
-
-
-if __name__ == "__main__":
-    # Celery's child imports this module by name; running its `main` keeps one application instead of two.
-    from gpu_runner.worker import main as run
-
-    raise SystemExit(run(sys.argv[1:]))

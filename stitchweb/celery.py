@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from celery import Celery
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from gpu_runner.broker import celery_settings
 from stitchweb import use_settings
@@ -12,9 +12,15 @@ use_settings()
 
 from django.conf import settings  # noqa: E402
 
+
+def queue(name: str) -> Queue:
+    """A queue of that name. A routing key of its own: by default all queues would share one, and with it their messages."""
+    return Queue(name, Exchange("stitchweb"), routing_key=name)
+
+
 app = Celery("stitchweb")
 app.conf.update(celery_settings(settings.BROKER_URL))
-app.conf.task_queues = [Queue("agents")]
+app.conf.task_queues = [queue("agents")]
 # Runs resume from their rows, so a message names a run and can come twice; threads, because thinking is waiting.
 app.conf.worker_pool = "threads"
 app.conf.worker_concurrency = settings.AGENT_THREADS

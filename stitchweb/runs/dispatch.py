@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from typing import Any
 
-from celery import Celery
 from django.db import transaction
 
 logger = logging.getLogger(__name__)
@@ -29,11 +27,6 @@ def send_on_commit(name: str, queue: str, **kwargs: Any) -> None:
 
 def send(name: str, queue: str, **kwargs: Any) -> None:
     """Send a task now. Raises kombu's OperationalError while the broker is away."""
-    _app().send_task(name, kwargs=kwargs, queue=queue)
+    from stitchweb import celery
 
-
-@lru_cache(maxsize=1)
-def _app() -> Celery:
-    from stitchweb.celery import app
-
-    return app
+    celery.app.send_task(name, kwargs=kwargs, queue=celery.queue(queue))

@@ -73,24 +73,21 @@ class Command(BaseCommand):
             self._line("up", f"ready. Open this link once to sign in:\n\n    {link}\n")
 
     def _children(self) -> Iterator[Child]:
-        python = sys.executable
+        python, manage = sys.executable, str(settings.BASE_DIR / "manage.py")
         address = ("-b", settings.HOST, "-p", str(settings.PORT))
         yield Child("web", [python, "-m", "daphne", *address, "--access-log", "/dev/null", "stitchweb.asgi:application"])
         yield Child(
             "agent",
-            [
-                *(python, "-m", "celery", "-A", "stitchweb.celery", "worker", "--queues", "agents", "--hostname", "agent@%h"),
-                *("--loglevel", "WARNING", "--without-gossip", "--without-mingle", "--without-heartbeat"),
-            ],
+            [python, manage, "agent"],
             grace_s=2.0,  # what it is thinking about is resumed from its row
         )
         env = settings.RUNNER_ENV | {"REDIS_URL": settings.BROKER_URL}
-        yield Child("cpu", [python, "-m", "gpu_runner.worker", "run.cpu", "--name", "cpu"], env, grace_s=3.0)
+        yield Child("cpu", [python, "-m", "gpu_runner.serve", "run.cpu", "--name", "cpu"], env, grace_s=3.0)
         for device, target in visible_gpus(env.get("CUDA_VISIBLE_DEVICES")):
             own = env | {"CUDA_VISIBLE_DEVICES": device}
-            command = [python, "-m", "gpu_runner.worker", f"run.{target}", "--name", f"gpu{device}"]
+            command = [python, "-m", "gpu_runner.serve", f"run.{target}", "--name", f"gpu{device}"]
             yield Child(f"gpu{device}", command, own, grace_s=3.0)
-        yield Child("sweeper", [python, str(settings.BASE_DIR / "manage.py"), "sweep"], grace_s=1.0)
+        yield Child("sweeper", [python, manage, "sweep"], grace_s=1.0)
 
     def _wait_for_web(self, supervisor: Supervisor) -> None:
         host = "127.0.0.1" if settings.HOST == "0.0.0.0" else settings.HOST  # noqa: S104
@@ -116,6 +113,8 @@ class Command(BaseCommand):
 
     def _line(self, name: str, line: str) -> None:
         with self._lock:
+            if name == "broker" and "overcommit" in line:
+                return  # advice to the machine's owner about saving large data, of which this server has none
             prefix = f"{name:>8} | "
             if self.stdout.isatty():
                 prefix = f"\x1b[{_COLOURS.get(name, 32)}m{prefix}\x1b[0m"
