@@ -10,7 +10,7 @@
     for (const time of root.querySelectorAll("time[data-local]")) {
       const at = new Date(time.dateTime);
       time.title = time.textContent;
-      time.textContent = at.toLocaleString(undefined, { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
+      time.textContent = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
       time.removeAttribute("data-local");
     }
     for (const time of root.querySelectorAll("time[data-since]")) {

@@ -107,9 +107,10 @@ def profile_context(
             )
             label = f"Where the time of {side['name']} goes: {parts or 'one part'}, {numbers.duration(total / 1e6)} in all"
             side["icicle"] = charts.icicle(side["tree"], label=label, scale_ns=scale)
-    main = _map(_map(candidate or reference).get("summary"))
+    # What is said about a candidate comes from its own profile; the reference's stands beside it for comparison only.
+    report = _map(reference if ctx["cid"] == "reference" else candidate)
+    main = _map(report.get("summary"))
     verdict = _map(main.get("verdict"))
-    report = _map(candidate or reference)
     return {
         "sides": sides,
         "klass": str(verdict.get("class") or ""),
@@ -120,5 +121,6 @@ def profile_context(
         "profile_reason": report.get("reason"),
         "coverage": report.get("coverage") if ctx["candidate"] else None,
         "cpu": _map(main.get("cpu")) if _map(main.get("device")).get("kind") == "cpu" else {},
-        **_roofline(ctx, main),
+        "own": bool(report),
+        **_roofline(ctx, main or _map(_map(reference).get("summary"))),
     }

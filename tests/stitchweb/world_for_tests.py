@@ -93,7 +93,9 @@ def make_world() -> World:
     create_team(outsider, "Elsewhere")
     set_role(team, viewer, Role.VIEWER)
     revision = create_program(
-        owner, team, Upload(REFERENCE, "layernorm_gelu.py", description="The first half of a feed-forward block.", tags=("norm", "gelu"))
+        owner,
+        team,
+        Upload(REFERENCE, "layernorm_gelu.py", description="The first half of a feed-forward block.", tags=("norm", "gelu")),
     )
     Revision.objects.filter(pk=revision.pk).update(
         analysis=Analysis.model_validate(ANALYSIS).model_dump(mode="json"), analysis_state="done"
@@ -114,3 +116,30 @@ def make_world() -> World:
     return World(
         team, owner, viewer, outsider, revision.program, revision, suite, done, live, waiting, refused
     )  # fmt: skip
+
+
+def pages_of(world: World) -> dict[str, str]:
+    """Every page by name, as the owner of the team sees them."""
+    done, live = f"/runs/{world.done.pk}/", f"/runs/{world.live.pk}/"
+    return {
+        "library": "/", "library-none": "/?q=nothing-of-that-name", "runs": "/runs/", "upload": "/upload/",
+        "upload-example": "/upload/?example=layernorm_gelu", "program": f"/programs/{world.program.pk}/",
+        "suite": f"/suites/{world.suite.pk}/", "status": "/status/", "run-done": done, "run-live": live,
+        "run-waiting": f"/runs/{world.waiting.pk}/", "run-refused": f"/runs/{world.refused.pk}/",
+        "run-pinned": f"{done}?candidate=c2&against=reference", "run-plan": f"/runs/{world.waiting.pk}/plan",
+        "run-edit": f"{live}candidates/c3/edit", "not-found": "/runs/999999/",
+    }  # fmt: skip
+
+
+def tell_on(run_pk: int, count: int) -> int:
+    """Append the next `count` events of the story to a run that stands in the middle of it; the number of the last event."""
+    from django.db import transaction
+
+    from stitchweb.runs import events as writing
+
+    told, _ = story()
+    with transaction.atomic():
+        run = writing.lock(run_pk)
+        move = datetime.now(UTC).timestamp() - told[run.last_seq - 1].at
+        following = told[run.last_seq : run.last_seq + count]
+        return writing.append(run, [e.model_copy(update={"at": e.at + move}) for e in following])

@@ -113,7 +113,7 @@ def ago(value: Any) -> SafeString | str:
     else:
         size, unit = 86_400, "d"
     return format_html(
-        '<time datetime="{}" title="{}">{} {}</time>',
+        '<time datetime="{}" title="{}">{} {} ago</time>',
         when.isoformat(timespec="seconds"), when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"), round(seconds / size), unit,
     )  # fmt: skip
 
@@ -123,6 +123,12 @@ def sentence(exception: Any, default: str) -> str:
     """What an error page says: the sentence that came with the refusal, else the general one. Django's own are for programmers."""
     text = str(exception or "")
     return text if text.endswith(".") and not text.startswith("{") else default
+
+
+@register.filter
+def op(name: Any) -> str:
+    """An operator without the namespace that all of them share."""
+    return str(name).removeprefix("aten::").removeprefix("aten.")
 
 
 @register.filter

@@ -15,7 +15,7 @@ from stitchweb.runs.charts.axis import pct
 ROW = 22
 MAX_DEPTH = 8
 _NARROW = 0.35  # percent of the width below which siblings are summed into one "others" cell
-_CHAR = 0.95  # percent of the width that one character needs in a panel of ordinary width
+_CHAR = 1.75  # percent of the width that one character needs in the narrowest panel
 _KINDS = {
     "root": "k-root",
     "op": "k-op",
@@ -44,7 +44,7 @@ def _value(node: Mapping[str, Any]) -> float:
 
 def _cells(node: Mapping[str, Any], scale: float, left: float = 0.0, depth: int = 0) -> Iterator[_Cell]:
     width = 100 * _value(node) / scale
-    yield _Cell(str(node.get("name", "")), str(node.get("kind", "op")), _value(node), depth, left, width)
+    yield _Cell(str(node.get("name", "")).removeprefix("aten::"), str(node.get("kind", "op")), _value(node), depth, left, width)
     if depth + 1 >= MAX_DEPTH:
         return
     children = [c for c in node.get("children") or () if isinstance(c, Mapping)]
