@@ -51,7 +51,7 @@ def test_a_runner_serves_a_queue_that_runs_are_sent_to(name: str) -> None:
     from stitchweb.runs.dispatch import runner_queue
 
     command = words(SERVICES[name])
-    queue = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", command[command.index("gpu_runner.worker") + 1])
+    queue = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", command[command.index("gpu_runner.serve") + 1])
     assert queue == runner_queue(queue.removeprefix("run."))
     assert queue.startswith("run.")
 
