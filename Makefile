@@ -43,7 +43,6 @@ lint-imports: $(DEV_READY)
 	.venv/bin/lint-imports
 
 lint-templates: $(DEV_READY)
-	.venv/bin/djlint templates --check
 	.venv/bin/djlint templates --lint --quiet
 
 lint-django: $(DEV_READY)
@@ -53,10 +52,9 @@ lint-django: $(DEV_READY)
 lint-docs: $(DEV_READY)
 	$(PYTHON_BIN) tools/licences.py --check
 
-format: $(DEV_READY) ## let ruff and djlint lay out the code
+format: $(DEV_READY) ## let ruff lay out the code
 	$(PYTHON_BIN) -m ruff check --fix .
 	$(PYTHON_BIN) -m ruff format .
-	.venv/bin/djlint templates --reformat --quiet
 
 bench: $(DEV_READY) ## measure: each program prints its table (bench/README.md)
 	$(PYTHON_BIN) bench/start_up.py
