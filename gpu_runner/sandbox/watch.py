@@ -79,18 +79,45 @@ class Watcher:
             return ChildOutputLimit(f"The program printed more than {self._limits.output_kib} KiB, and was ended.")
         if time.monotonic() > self.deadline + _GRACE_S:
             return ChildTimedOut(f"The program did not finish within {self._limits.wall_s:g} s, and was ended.")
-        if self._by_size and resident_bytes(self._launched.popen.pid) > self._limits.memory_mib << 20:
+        if self._by_size and grown_beyond(self._launched.popen.pid, self._limits.memory_mib << 20):
             return ChildMemory(f"The program used more than its {self._limits.memory_mib} MiB of memory, and was ended.")
         return None
 
 
+def grown_beyond(pid: int, size: int) -> bool:
+    """Whether a process and its descendants hold more than `size` bytes of memory that is mapped."""
+    family = descendants(pid)
+    # Cheap and never too small, since pages that processes share count for each; the exact answer walks the page tables.
+    return _sum(family, resident_bytes) > size and _sum(family, proportional_bytes) > size
+
+
+def descendants(pid: int) -> list[int]:
+    """`pid` and everything it started that still hangs together, parents first."""
+    found = [pid]
+    for known in found:
+        with contextlib.suppress(OSError):
+            for task in Path("/proc", str(known), "task").iterdir():
+                found += [int(word) for word in (task / "children").read_text().split()]
+    return found
+
+
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process and all its descendants; pages they share count for each."""
-    total, pending = 0, [pid]
-    while pending:
-        folder = Path("/proc") / str(pending.pop())
-        with contextlib.suppress(OSError, IndexError):
-            total += int((folder / "statm").read_text().split()[1]) * _PAGE
-            for task in (folder / "task").iterdir():
-                pending += [int(word) for word in (task / "children").read_text().split()]
+    """The memory of one process, shared pages whole."""
+    return int(Path("/proc", str(pid), "statm").read_text().split()[1]) * _PAGE
+
+
+def proportional_bytes(pid: int) -> int:
+    """The memory of one process, each shared page divided by those who share it."""
+    try:
+        rollup = Path("/proc", str(pid), "smaps_rollup").read_text()
+    except PermissionError:
+        return resident_bytes(pid)
+    return next((int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+
+
+def _sum(pids: list[int], size: Callable[[int], int]) -> int:
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError):  # it may end while it is looked at
+            total += size(pid)
     return total

@@ -153,11 +153,30 @@ def test_without_a_resource_group_the_watchdog_ends_what_grows_too_large(monkeyp
         run(sandbox, "held = []\nwhile True:\n    held.append(b'x' * (1 << 20))\n    time.sleep(0.002)")
 
 
-def test_the_watchdog_counts_descendants() -> None:
-    with start() as sandbox:
-        alone = watch.resident_bytes(sandbox.pid)
-        run(sandbox, "if os.fork() == 0:\n    held = b'x' * (32 << 20)\n    time.sleep(60)\ntime.sleep(0.5)")
-        assert watch.resident_bytes(sandbox.pid) - alone > 32 << 20
+def test_the_watchdog_counts_descendants_and_shared_pages_once() -> None:
+    small, large = 60 << 20, 200 << 20
+    with start(SMALL.model_copy(update={"memory_mib": 512})) as sandbox:
+        assert not watch.grown_beyond(sandbox.pid, small)
+        body = """
+held = b'x' * (48 << 20)
+for _ in range(4):
+    if os.fork() == 0:
+        time.sleep(60)
+if os.fork() == 0:
+    own = b'y' * (32 << 20)
+    emit({})
+    time.sleep(60)
+time.sleep(60)
+"""
+        seen: list[tuple[bool, bool]] = []
+
+        def look(progress: dict[str, Any]) -> None:
+            seen.append((watch.grown_beyond(sandbox.pid, small), watch.grown_beyond(sandbox.pid, large)))
+            raise Cancelled("seen")
+
+        with pytest.raises(Cancelled):
+            run(sandbox, body, on_progress=look)
+    assert seen == [(True, False)]
 
 
 # No boundary, no program.
