@@ -6,9 +6,8 @@ from typing import Any
 
 from agents.loop.rules import find
 from agents.state import Candidate, Options, State, Status, StopCause
-from gpu_runner.contracts import BlobRef, DeviceInfo, Interval, Speed, TimingReport
-
-COMPILE_ARMS = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+from gpu_runner.contracts import BlobRef, DeviceInfo, Label
+from gpu_runner.line import result_line
 
 STOP_SENTENCES: dict[StopCause, str] = {
     StopCause.TARGET_REACHED: "The speedup that was asked for is reached.",
@@ -68,52 +67,38 @@ def line_of(state: State, file: str = "", wall_s: float | None = None) -> dict[s
 
     `file`: how the caller names the program (otherwise the run's name); `wall_s`: the caller's own clock (otherwise the run's).
     """
-    best = _winner(state)
+    best, verdict = _winner(state), verdict_of(state)
     report = best.confirmed if best else None
-    verdict = verdict_of(state)
     error = state.error if verdict in ("refused", "failed") else ""
-    if verdict == "cancelled":
-        error = STOP_SENTENCES[StopCause.CANCELLED]
-    return {
-        "file": file or state.name,
-        "verdict": verdict,
-        "speed": str(report.speed if report else Speed.NOT_CLAIMED),
-        "baseline": report.baseline if report else None,
-        "eager_ms": _eager_ms(state, report),
-        "compile_ms": _medians(report or state.reference_timing, COMPILE_ARMS),
-        "baseline_errors": dict((report or state.reference_timing or TimingReport()).errors),
-        "candidate_ms": _medians(report, ("candidate",)).get("candidate"),
-        **_ratios(report.over_eager if report else None, "speedup_vs_eager", "ci_low", "ci_high"),
-        **_ratios(report.over_compile if report else None, "speedup_vs_compile", "ci_compile_low", "ci_compile_high"),
-        "operator_coverage": best.check.coverage if best and best.check else None,
-        "labels": [str(label) for label in (best.labels if best else state.analysis.labels if state.analysis else ())],
-        "protocol": state.options.protocol.id,
-        "mode": str(state.options.mode),
-        "precision": str(state.options.precision),
-        "device": device.model_dump(mode="json") if (device := device_of(state, best)) else None,
-        "build_s": best.build.seconds if best and best.build else None,
-        "wall_s": state.usage.wall_s if wall_s is None else wall_s,
-        "error": error or None,
-    }
+    labels = best.labels if best else state.analysis.labels if state.analysis else ()
+    if verdict == "refused" and state.analysis and state.analysis.nulls:
+        labels = (*labels, Label.DEGENERATE)
+    line = result_line(
+        file=file or state.name,
+        verdict=verdict,
+        protocol=state.options.protocol.id,
+        mode=state.options.mode,
+        precision=state.options.precision,
+        check=best.check if best else None,
+        timing=report or state.reference_timing,
+        labels=labels,
+        device=device_of(state, best),
+        build_s=best.build.seconds if best and best.build else None,
+        wall_s=state.usage.wall_s if wall_s is None else wall_s,
+        error=STOP_SENTENCES[StopCause.CANCELLED] if verdict == "cancelled" else error,
+    )
+    if line["eager_ms"] is None:
+        line["eager_ms"] = _eager_ms(state)
+    return line
 
 
-def _medians(report: TimingReport | None, arms: tuple[str, ...]) -> dict[str, float]:
-    return {timing.arm: timing.median_ms for timing in (report.arms if report else ()) if timing.arm in arms}
-
-
-def _eager_ms(state: State, report: TimingReport | None) -> float | None:
-    """From the confirmation, else the newest timing of the loop, else the analysis."""
-    timings = [report, state.reference_timing, *(c.timing for c in reversed(state.candidates))]
-    for timing in timings:
-        if "eager" in (seen := _medians(timing, ("eager",))):
-            return seen["eager"]
+def _eager_ms(state: State) -> float | None:
+    """Eager's time where nothing was confirmed: from the newest timing of the loop, else from the analysis."""
+    for candidate in reversed(state.candidates):
+        for arm in candidate.timing.arms if candidate.timing else ():
+            if arm.arm == "eager":
+                return arm.median_ms
     return state.analysis.eager_ms if state.analysis else None
-
-
-def _ratios(interval: Interval | None, value: str, low: str, high: str) -> dict[str, float | None]:
-    if interval is None:
-        return {value: None, low: None, high: None}
-    return {value: interval.value, low: interval.low, high: interval.high}
 
 
 def device_of(state: State, best: Candidate | None) -> DeviceInfo | None:

@@ -91,6 +91,8 @@ def files_of(candidate: Candidate, blobs: BlobStore) -> CandidateFiles:
 
 def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
     """The task of a hands step. ValueError for a step of an engineer; KeyError when a blob is gone."""
+    if not step.by_hands:
+        raise ValueError(f"a {step.kind} step is no task for the hands")
     options = state.options
     limits = Limits(wall_s=_limit_s(step, state))
     source = source_of(state, blobs)
@@ -103,8 +105,8 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
         return AnalyseTask(target=target, limits=limits, source=source, protocol=protocol, mode=mode, precision=precision)
     if step.kind == "profile":
         return ProfileTask(target=target, limits=limits, source=source, candidate=files, mode=mode, precision=precision)
-    if files is None or not step.by_hands:
-        raise ValueError(f"the step {step.kind!r} on {step.candidate or 'nothing'} is no task for the hands")
+    if files is None:
+        raise ValueError(f"a {step.kind} step needs a candidate, and this one names none")
     if step.kind == "build":
         return BuildTask(target=target, limits=limits, candidate=files)
     work = CheckTask if step.kind == "check" else TimeTask

@@ -36,6 +36,7 @@ from gpu_runner.contracts import BuildReport, CandidateFiles, Label, Refusal, Ti
 
 BLOBS = MemoryBlobs()
 REF = BLOBS.put(b"{}")
+SPENT = Usage(tokens_in=9, tokens_out=2, money=2.0)
 
 
 class Run:
@@ -230,17 +231,24 @@ def test_the_same_program_twice_is_an_unusable_answer() -> None:
     [
         (Budget(wall_s=5.0), StopCause.BUDGET_WALL),
         (Budget(wall_s=None, device_s=4.0), StopCause.BUDGET_DEVICE),
-        (Budget(wall_s=None, tokens=10), StopCause.BUDGET_TOKENS),
+        (Budget(wall_s=None, tokens=11), StopCause.BUDGET_TOKENS),
         (Budget(wall_s=None, money=1.0), StopCause.BUDGET_MONEY),
     ],
 )
 def test_a_spent_budget_ends_the_run_in_the_middle_of_a_candidate(budget: Budget, cause: StopCause) -> None:
-    run = Run(new_state(options(budget=budget)))
-    run.analysed().take(Profiled, blob=REF)
-    run.take(Planned, todos=(todo("a"),), usage=Usage(tokens_in=9, tokens_out=2, money=2.0)) if run.kind() == "plan" else run
-    while run.kind() not in ("finished",):
-        run = run.coded() if run.kind() == "code" else run.built() if run.kind() == "build" else run.checked()
-    assert run.state.stop_cause is cause
+    run = Run(new_state(options(budget=budget))).planned("a")
+    run.take(Coded, files={"model_new.py": REF}, sha256="x", title="t", todo="a", parent=None, usage=SPENT).built().checked()
+    assert (run.state.status, run.state.stop_cause) == (Status.FINISHED, cause)
+    assert run.state.best is None
+    assert run.state.candidate("c1").status == "done"
+
+
+def test_time_is_kept_back_for_the_confirmation_of_a_best() -> None:
+    run = Run(new_state(options(budget=Budget(wall_s=40.0)))).planned("a", "b").attempt(1.5)
+    run.coded().built().take(Checked, seconds=25.0, report=check())
+    assert run.state.usage.wall_s < 40.0
+    assert (run.kind(), run.due().candidate, run.state.stop_cause) == ("check", "c1", StopCause.BUDGET_WALL)
+    assert run.confirmed(1.5).state.best == "c1"
 
 
 def test_a_best_that_the_full_protocol_does_not_confirm_gives_way_to_the_next() -> None:
