@@ -93,6 +93,8 @@ class Checker:
             with closing(call):
                 name = f"declared draw {index + 1}" + (", in the same memory" if storage == "same" else "")
                 evidence = self._compare(item, call, name + (", other weights" if weights else ""), weights)
+                if not accepted(evidence.numbers, None, self.protocol):
+                    self._explain(item, call, evidence)
                 self._honest(call)
                 if first:
                     self._state(item, call)
@@ -101,8 +103,6 @@ class Checker:
                     stayed = not call.facts.get("overwritten")
                     value = "unchanged by the next call" if stayed else "an earlier result changed"
                     self._row("state", "results stay", stayed, value, "a later call overwrote the result of an earlier one")
-            if not accepted(evidence.numbers, None, self.protocol):
-                self._explain(item, evidence)
         except BaseException:
             item.close()
             raise
@@ -237,7 +237,7 @@ class Checker:
             note = "" if same else "two calls on the same content gave different results"
             self._row("honesty", "same content, new address", same, value, note)
 
-    def _explain(self, item: Drawn, evidence: DrawEvidence) -> None:
+    def _explain(self, item: Drawn, call: Call, evidence: DrawEvidence) -> None:
         """A declared draw went wrong: look whether the result is that of a known shortcut."""
         others: dict[str, Value] = {"input": item.inputs}
         if self._previous is not None:
@@ -245,8 +245,7 @@ class Checker:
         stale = self._with_old_weights(item) if evidence.weights else None
         if stale is not None and stale.output is not None:
             others["old_weights"] = stale.output
-        call = self._call(item)
-        with closing(call, stale):
+        with closing(stale):
             if call.output is not None:
                 reply = self.judge.compare(self.rtol, self.protocol.ratio_reordered, call.output, item.eager, against=others)
                 evidence.same_as = {str(k): v is True for k, v in reply.get("same_as", {}).items()}

@@ -149,7 +149,7 @@ def _passing(
 def _still_passing(
     reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, rtol: dict[str, float], nulls: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Those that also pass on structured inputs. `other-weights` and `other-input` were computed: they need no second opinion."""
+    """Those that also pass on structured inputs. `other-weights` and `other-input` were computed, and stand."""
     left = list(nulls)
     for variant in VARIANTS:
         try:

@@ -1,0 +1,61 @@
+"""The one result line: the same keys and meanings wherever a verdict is printed, stored or compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpu_runner.contracts import CheckReport, DeviceInfo, Interval, Label, Mode, Precision, Speed, TimingReport, Verdict
+
+COMPILE_ARMS = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def result_line(
+    *,
+    file: str,
+    verdict: str,
+    protocol: str,
+    mode: Mode,
+    precision: Precision,
+    check: CheckReport | None = None,
+    timing: TimingReport | None = None,
+    labels: Sequence[Label] = (),
+    device: DeviceInfo | None = None,
+    build_s: float | None = None,
+    wall_s: float | None = None,
+    error: str = "",
+) -> dict[str, Any]:
+    """The line of one program. Times in milliseconds (`*_ms`) and seconds (`*_s`); what was not measured is None."""
+    verified = verdict == Verdict.VERIFIED
+    ratios = timing if verified else None
+    return {
+        "file": file,
+        "verdict": verdict,
+        "speed": str(ratios.speed if ratios else Speed.NOT_CLAIMED),
+        "baseline": timing.baseline if timing and timing.arms else None,
+        "eager_ms": _medians(timing, ("eager",)).get("eager"),
+        "compile_ms": _medians(timing, COMPILE_ARMS),
+        "baseline_errors": dict(timing.errors) if timing else {},
+        "candidate_ms": _medians(timing, ("candidate",)).get("candidate"),
+        **_ratios(ratios.over_eager if ratios else None, "speedup_vs_eager", "ci_low", "ci_high"),
+        **_ratios(ratios.over_compile if ratios else None, "speedup_vs_compile", "ci_compile_low", "ci_compile_high"),
+        "operator_coverage": check.coverage if check else None,
+        "labels": [str(label) for label in dict.fromkeys(labels)],
+        "protocol": protocol,
+        "mode": str(mode),
+        "precision": str(precision),
+        "device": device.model_dump(mode="json") if device else None,
+        "build_s": build_s,
+        "wall_s": wall_s,
+        "error": error or None,
+    }
+
+
+def _medians(report: TimingReport | None, arms: tuple[str, ...]) -> dict[str, float]:
+    return {timing.arm: timing.median_ms for timing in (report.arms if report else ()) if timing.arm in arms}
+
+
+def _ratios(interval: Interval | None, value: str, low: str, high: str) -> dict[str, float | None]:
+    if interval is None:
+        return {value: None, low: None, high: None}
+    return {value: interval.value, low: interval.low, high: interval.high}

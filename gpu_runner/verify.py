@@ -1,0 +1,187 @@
+"""`python -m gpu_runner verify`: one reference, one candidate, a verdict and a time, without a loop around it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpu_runner.contracts import (
+    PROTOCOLS,
+    BuildReport,
+    BuildTask,
+    CandidateFiles,
+    CheckReport,
+    CheckTask,
+    Mode,
+    Precision,
+    Progress,
+    Protocol,
+    Source,
+    TimeTask,
+    TimingReport,
+    Verdict,
+)
+from gpu_runner.contracts.candidate import MANIFEST_FILE, MAX_BYTES, MODEL_FILE
+from gpu_runner.device import resolve_target
+from gpu_runner.hands import Hands, HandsError
+from gpu_runner.line import result_line
+
+VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
+MAX_SOURCE_BYTES = 1_000_000
+
+
+class BadInput(Exception):
+    """Something given on the command line cannot be used. The message is a sentence with a way out."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `verify`."""
+    parser.add_argument("--reference", type=Path, required=True, help="the PyTorch program: a file with Model and get_inputs()")
+    parser.add_argument("--candidate", type=Path, required=True, help="a folder with model_new.py, or a file with ModelNew")
+    parser.add_argument("--target", required=True, help="cpu, cuda (the first visible device), or an architecture: sm_90")
+    parser.add_argument("--entry", default="", help="the module class of the reference, when it is not called Model")
+    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict")
+    parser.add_argument("--mode", choices=[str(mode) for mode in Mode], default=str(Mode.EVAL))
+    parser.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
+
+
+def read_source(path: Path, entry: str = "") -> Source:
+    """The reference's text. Raises BadInput."""
+    return Source(text=_text(path, "reference"), entry=entry)
+
+
+def read_candidate(path: Path) -> CandidateFiles:
+    """A candidate's folder, or a single file that becomes its `model_new.py`. Raises BadInput."""
+    if path.is_dir():
+        files = {MODEL_FILE: _text(path / MODEL_FILE, "candidate")}
+        if (path / MANIFEST_FILE).is_file():
+            files[MANIFEST_FILE] = _text(path / MANIFEST_FILE, "candidate")
+        for kernel in sorted((path / "kernels").glob("*")):
+            if kernel.suffix in (".cu", ".cuh", ".cpp", ".h", ".hpp"):
+                files[f"kernels/{kernel.name}"] = _text(kernel, "candidate")
+    else:
+        files = {MODEL_FILE: _text(path, "candidate")}
+    try:
+        return CandidateFiles(files=files)
+    except ValidationError as error:
+        raise BadInput(f"The candidate {path} cannot be used: {error.errors()[0]['msg'].removeprefix('Value error, ')}.") from None
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"The {what} {path} is larger than {MAX_BYTES} bytes; give the source alone.")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"The {what} {path} is not UTF-8 text.") from None
+    except OSError as error:
+        raise BadInput(f"The {what} {path} cannot be read: {error.strerror}.") from None
+
+
+def verify(
+    hands: Hands,
+    source: Source,
+    candidate: CandidateFiles,
+    target: str,
+    protocol: Protocol,
+    mode: Mode,
+    precision: Precision,
+    say: Callable[[str], None],
+    file: str = "",
+) -> tuple[dict[str, Any], int]:
+    """Build, check, time. Returns the result line and the exit status. Raises HandsError when it cannot be judged."""
+    started = time.monotonic()
+    tell = _Teller(say)
+    common: dict[str, Any] = {"target": target, "protocol": protocol, "mode": mode, "precision": precision}
+    build = hands.perform(BuildTask(target=target, candidate=candidate), tell)
+    if not isinstance(build, BuildReport):
+        raise HandsError("The hands answered a build with another report.")
+
+    def line(verdict: str, error: str, check: CheckReport | None = None, timing: TimingReport | None = None) -> dict[str, Any]:
+        labels = [*(check.labels if check else ()), *(timing.labels if timing else ())]
+        return result_line(
+            file=file, verdict=verdict, protocol=protocol.id, mode=mode, precision=precision, check=check, timing=timing,
+            labels=labels, device=(timing or check or build).device, build_s=build.seconds,
+            wall_s=round(time.monotonic() - started, 3), error=error,
+        )  # fmt: skip
+
+    if not build.ok:
+        verdict = build.verdict or Verdict.BUILD_FAILED
+        return line(verdict, build.diagnostics[0] if build.diagnostics else build.log[-2000:]), REJECTED
+    check = hands.perform(CheckTask(source=source, candidate=candidate, **common), tell)
+    if not isinstance(check, CheckReport):
+        raise HandsError("The hands answered a check with another report.")
+    if check.verdict is not Verdict.VERIFIED:
+        return line(_word(check), check.sentence, check), BAD_INPUT if check.verdict is Verdict.REFUSED else REJECTED
+    timing = hands.perform(TimeTask(source=source, candidate=candidate, **common), tell)
+    if not isinstance(timing, TimingReport):
+        raise HandsError("The hands answered a timing with another report.")
+    if timing.verdict is not None:
+        return line(timing.verdict, timing.sentence, check, timing), BAD_INPUT if timing.verdict is Verdict.REFUSED else REJECTED
+    say(timing.sentence)
+    return line(Verdict.VERIFIED, "", check, timing), VERIFIED
+
+
+def _word(check: CheckReport) -> str:
+    return f"{check.verdict}:{check.hack}" if check.hack else str(check.verdict)
+
+
+class _Teller:
+    """Progress as lines of text."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def __call__(self, progress: Progress) -> None:
+        data = progress.payload
+        if progress.kind == "stage":
+            self._say(str(data["text"]))
+        elif progress.kind == "log":
+            self._say(str(data["text"]).rstrip())
+        elif progress.kind == "check":
+            mark = {True: "pass", False: "FAIL"}.get(data["passed"], "   –")
+            self._say(f"  {mark}  {data['name']}: {data['value']}{'; ' + data['note'] if data['note'] else ''}")
+
+
+def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
+    """The command. Progress on standard error, the line last on standard output."""
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def show(line: dict[str, Any]) -> None:
+        if options.json:
+            print(json.dumps(line, ensure_ascii=False), flush=True)
+        else:
+            ratio = line["speedup_vs_eager"]
+            speed = f", {ratio:.2f}× over eager ({line['speed']} against {line['baseline']})" if ratio else ""
+            print(f"{line['verdict']}{speed}{': ' + line['error'] if line['error'] else ''}", flush=True)
+
+    mode, precision, protocol = Mode(options.mode), Precision(options.precision), PROTOCOLS[options.protocol]
+    file = str(options.reference)
+
+    def without(verdict: str, error: str) -> dict[str, Any]:
+        return result_line(file=file, verdict=verdict, protocol=protocol.id, mode=mode, precision=precision, error=error)
+
+    try:
+        source, candidate = read_source(options.reference, options.entry), read_candidate(options.candidate)
+        target = resolve_target(options.target)
+        with hands() as made:
+            line, status = verify(made, source, candidate, target, protocol, mode, precision, say, file)
+    except BadInput as error:
+        show(without(Verdict.REFUSED, str(error)))
+        return BAD_INPUT
+    except HandsError as error:
+        say(str(error))
+        show(without("failed", str(error)))
+        return NOT_JUDGED
+    show(line)
+    return status
