@@ -1,0 +1,169 @@
+"""Puts synthetic runs into the database: each script once through the reducer, then as many copies as are asked for."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from agents.state import Budget, Options, State
+from gpu_runner.contracts import PROTOCOLS
+from stitchweb.programs.models import Program, Revision, Suite
+from stitchweb.programs.services import Upload, create_program
+from stitchweb.runs import history
+from stitchweb.runs.blobs import RunBlobs
+from stitchweb.runs.demo.play import Play
+from stitchweb.runs.demo.scripts import SCRIPTS, Script
+from stitchweb.runs.models import Blob, Event, Run, Snapshot
+from stitchweb.runs.services import engineer_name
+from stitchweb.runs.summary import put_state
+from stitchweb.teams.models import Role, Team, User
+from stitchweb.teams.services import create_team, create_user, set_role
+
+PEOPLE = ("Ada Example", "Ben Example", "Cleo Example", "Dora Example", "Emil Example")
+TEAMS = ("Synthetic kernels", "Synthetic vision", "Synthetic speech")
+DAY = 24 * 3600.0
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Size:
+    programs: int  # per team
+    runs: int
+    events: int  # at least so many
+
+
+SIZES = {"small": Size(programs=8, runs=40, events=0), "large": Size(programs=120, runs=10_000, events=1_000_000)}
+
+
+def seed(size: Size, say: Callable[[str], None]) -> None:
+    """Fill the database. What is there stays; everything added is marked synthetic."""
+    chance = random.Random(7)  # noqa: S311  the same content every time
+    people = [_person(name) for name in PEOPLE]
+    teams = [_team(name, people) for name in TEAMS]
+    revisions = [_program(team, people[0], number) for team in teams for number in range(size.programs)]
+    say(f"{len(teams)} teams, {len(revisions)} programs")
+    templates = _templates(revisions, people)
+    say(f"{len(templates)} kinds of runs, told by the loop")
+    total, runs = sum(t.last_seq for t in templates), len(templates)
+    # The longest stories are repeated until there are as many events as were asked for.
+    long = max(templates, key=lambda run: run.last_seq)
+    while runs < size.runs:
+        count = min(BATCH, size.runs - runs)
+        left = size.runs - runs
+        wanted = (size.events - total) / left
+        chosen = [long if chance.random() * long.last_seq < wanted else chance.choice(templates) for _ in range(count)]
+        total += _copy(chosen, revisions, people, chance)
+        runs += count
+        if size.runs > 1000 and runs % 2000 < BATCH:
+            say(f"{runs} runs, {total} events")
+    say(f"{runs} runs, {total} events in all")
+
+
+def _person(name: str) -> User:
+    email = f"{name.split()[0].lower()}@example.org"
+    return User.objects.filter(email=email).first() or create_user(email, name=name)
+
+
+def _team(name: str, people: list[User]) -> Team:
+    team = Team.objects.filter(name=name, synthetic=True).first()
+    if team is None:
+        team = create_team(people[0], name, synthetic=True)
+        for person, role in zip(people[1:], (Role.MAINTAINER, Role.MEMBER, Role.REVIEWER, Role.VIEWER), strict=True):
+            set_role(team, person, role)
+    return team
+
+
+def _program(team: Team, owner: User, number: int) -> Revision:
+    """One of the examples, so that its page shows real code. Every fourth is part of a suite with levels."""
+    files = sorted((settings.BASE_DIR / "examples").glob("*.py"))
+    file = files[number % len(files)]
+    text = f"# Synthetic copy {number + 1}, made by seed_demo.\n{file.read_text()}"
+    name = f"{file.stem.replace('_', ' ')} {number // len(files) + 1}"
+    revision = create_program(owner, team, Upload(text=text, filename=file.name, name=name, tags=("synthetic",)))
+    suite = None
+    if number % 4 == 3:
+        suite, _ = Suite.objects.get_or_create(
+            team=team, name="Synthetic suite", defaults={"created_by": owner, "synthetic": True}
+        )
+    Program.objects.filter(pk=revision.program_id).update(synthetic=True, suite=suite, level=1 + number % 3 if suite else None)
+    return revision
+
+
+def _templates(revisions: list[Revision], people: list[User]) -> list[Run]:
+    now = time.time()
+    return [
+        _tell(script, revisions[number % len(revisions)], people[number % 3], now - (number + 1) * 0.4 * DAY)
+        for number, script in enumerate(SCRIPTS)
+    ]
+
+
+@transaction.atomic
+def _tell(script: Script, revision: Revision, owner: User, at: float) -> Run:
+    options = Options(protocol=PROTOCOLS["strict"], approve_plan=script.waits, budget=Budget(attempts=len(script.attempts) + 2))
+    run = Run.objects.create(
+        team=revision.program.team, revision=revision, owner=owner, name=revision.program.name, target=options.target,
+        engineer=engineer_name(options), protocol=options.protocol.id, synthetic=True, state={}, created_at=_time(at),
+    )  # fmt: skip
+    blobs = RunBlobs(run.pk)
+    state = State(
+        run=str(run.pk), name=run.name, source=blobs.put(revision.text.encode()), entry=revision.entry, options=options
+    )
+    play = Play(script, state, blobs, at)
+    put_state(run, play.run())
+    run.changed_at = _time(play.at)
+    run.last_seq = len(play.told)
+    run.save()
+    Event.objects.bulk_create(
+        Event(run=run, seq=e.seq, kind=e.kind, who=e.who, at=e.at, payload=e.model_dump(mode="json")["payload"])
+        for e in play.told
+    )
+    history.refresh_snapshot(run)
+    return run
+
+
+@transaction.atomic
+def _copy(templates: list[Run], revisions: list[Revision], people: list[User], chance: random.Random) -> int:
+    """Runs like these, on other programs and days; events and blobs are copied inside the database. Returns the events."""
+    rows, shifts = [], []
+    for template in templates:
+        revision, shift = chance.choice(revisions), -chance.uniform(0, 180 * DAY)
+        values = {f.attname: getattr(template, f.attname) for f in Run._meta.concrete_fields if not f.primary_key}
+        values |= {
+            "team_id": revision.program.team_id,
+            "revision_id": revision.pk,
+            "owner_id": chance.choice(people[:3]).pk,
+            "name": revision.program.name,
+        }
+        for moved in ("created_at", "started_at", "changed_at", "ended_at"):
+            if values[moved] is not None:
+                values[moved] = _time(values[moved].timestamp() + shift)
+        rows.append(Run(**values))
+        shifts.append(shift)
+    Run.objects.bulk_create(rows, batch_size=100)
+    events, blobs, views = Event._meta.db_table, Blob.runs.through._meta.db_table, Snapshot._meta.db_table
+    with connection.cursor() as cursor:
+        for run, template, shift in zip(rows, templates, shifts, strict=True):
+            cursor.execute(
+                f"INSERT INTO {events} (run_id, seq, kind, who, at, payload) "  # noqa: S608  table names are the models'
+                f"SELECT %s, seq, kind, who, at + %s, payload FROM {events} WHERE run_id = %s",
+                [run.pk, shift, template.pk],
+            )
+            cursor.execute(
+                f"INSERT INTO {blobs} (blob_id, run_id) SELECT blob_id, %s FROM {blobs} WHERE run_id = %s",  # noqa: S608
+                [run.pk, template.pk],
+            )
+            cursor.execute(
+                f"INSERT INTO {views} (run_id, seq, view) SELECT %s, seq, view FROM {views} WHERE run_id = %s",  # noqa: S608
+                [run.pk, template.pk],
+            )
+    return sum(run.last_seq for run in rows)
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
