@@ -20,7 +20,7 @@ from typing import Any
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import worker_process_init
-from kombu import Exchange, Queue
+from kombu.entity import Exchange, Queue
 from pydantic import TypeAdapter, ValidationError
 
 from gpu_runner.broker import TASK, celery_settings
@@ -45,7 +45,7 @@ def hands() -> LocalHands:
     return LocalHands()
 
 
-@worker_process_init.connect  # type: ignore[untyped-decorator]
+@worker_process_init.connect
 def _begin(**_: object) -> None:
     """In the process that works: it ends with the one that takes messages, and has sandboxes ready before the first job."""
     if sys.platform == "linux":
@@ -56,7 +56,7 @@ def _begin(**_: object) -> None:
         log.warning("%s", trouble)
 
 
-@app.task(name=TASK)  # type: ignore[untyped-decorator]  Celery ships no types
+@app.task(name=TASK)
 def perform(job: dict[str, Any]) -> None:
     """One job: {"id", "endpoint", "token", "task"}."""
     client = JobClient(job["endpoint"], job["token"], f"{socket.gethostname()}:{os.getpid()}")

@@ -7,6 +7,7 @@ in-place changes into results and named mutations, which is what lets an enginee
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from typing import Any
@@ -213,7 +214,7 @@ def _user_line(trace: str) -> str:
     """The user's own source line in a stack trace: the innermost frame outside libraries, trimmed."""
     lines = trace.splitlines()
     found = ""
-    for where, code in zip(lines, lines[1:], strict=False):
+    for where, code in itertools.pairwise(lines):
         if where.strip().startswith("File ") and not any(part in where for part in _LIBRARY_FRAMES):
             found = code.strip()
     return found[:160]

@@ -109,7 +109,7 @@ class BuildReport(Contract):
 
 
 class CheckRow(Contract):
-    """One line of the check matrix: what was tried, what was seen, the limit. `passed` None means it did not run (`note` says why)."""
+    """One line of the check matrix: what was tried, what was seen, the limit. `passed` None: not run, `note` says why."""
 
     group: Literal["declared", "structured", "numerics", "state", "honesty", "reach"]
     name: str
@@ -123,8 +123,9 @@ class CheckRow(Contract):
 class CheckReport(Contract):
     """The verdict about correctness, and every row it rests on.
 
-    `error_ratio`: RMSE against an fp64 reference over eager's own, the largest over draws. `signal_error`: the same RMSE over what the
-    input changes. `coverage`: share of a forward's time spent in the candidate's own kernels, 0..1, None where not measured.
+    `error_ratio`: RMSE against an fp64 reference over eager's own, the largest over draws. `signal_error`: the same RMSE over
+    what the input changes. `coverage`: share of a forward's time spent in the candidate's own kernels, 0..1, None where not
+    measured.
     """
 
     kind: Literal["check"] = "check"

@@ -82,8 +82,8 @@ Task = Annotated[AnalyseTask | BuildTask | CheckTask | TimeTask | ProfileTask, F
 class Progress(Contract):
     """Something worth showing before the report is there.
 
-    `log`: {"stream": "build" | "reference" | "candidate", "text": str}; `check`: a CheckRow; `timing`: {"arm": str, "round": int,
-    "rounds": int, "median_ms": float | None}; `stage`: {"text": str}, a short sentence of what is being done.
+    `log`: {"stream": "build" | "reference" | "candidate", "text": str}; `check`: a CheckRow; `timing`: {"arm": str,
+    "round": int, "rounds": int, "median_ms": float | None}; `stage`: {"text": str}, a short sentence of what is being done.
     """
 
     kind: Literal["log", "check", "timing", "stage"]

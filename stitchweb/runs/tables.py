@@ -53,7 +53,8 @@ def rows_of(runs: Iterable[Run]) -> list[RunRow]:
     pairs = [(run, _interval(run)) for run in runs]
     axis = _axis(i for _, i in pairs)
     return [
-        RunRow(run, found, interval(found, axis, mute=run.speed != "faster") if found else "", _coverage(run.result)) for run, found in pairs
+        RunRow(run, found, interval(found, axis, mute=run.speed != "faster") if found else "", _coverage(run.result))
+        for run, found in pairs
     ]
 
 
@@ -83,7 +84,7 @@ class FastP:
 
 
 def fast_p(rows: Sequence[RunRow], of: int) -> list[FastP]:
-    """Per target and protocol. A program counts with the lower bound of its interval; one without a claim counts as 1× in the mean."""
+    """Per target and protocol. A program counts with its interval's lower bound; one without a claim is 1× in the mean."""
     groups: dict[tuple[str, str], list[RunRow]] = {}
     for row in rows:
         groups.setdefault((row.run.target, row.run.protocol), []).append(row)

@@ -1,8 +1,7 @@
-"""The shop under test: nothing leaves the process, files go to a temporary folder, messages are kept for the test to deliver."""
+"""The shop under test: nothing leaves the process, files go to a temporary folder, messages wait for the test to deliver."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ def shop(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def conveyor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Conveyor]:
+def conveyor(monkeypatch: pytest.MonkeyPatch) -> Conveyor:
     """Takes the broker's place: what is sent waits in `conveyor.messages` until `conveyor.run` delivers it."""
     belt = Conveyor()
     monkeypatch.setattr("stitchweb.runs.dispatch.send", belt.send)
-    yield belt
+    return belt

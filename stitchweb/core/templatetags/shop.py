@@ -107,11 +107,8 @@ def ago(value: Any) -> SafeString | str:
     if when is None:
         return numbers.NONE
     seconds = max((datetime.now(UTC) - when).total_seconds(), 0)
-    for bound, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
-        if seconds < bound:
-            break
-    else:
-        size, unit = 86_400, "d"
+    units = ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h"))
+    size, unit = next(((size, unit) for bound, size, unit in units if seconds < bound), (86_400, "d"))
     return format_html(
         '<time datetime="{}" title="{}">{} {} ago</time>',
         when.isoformat(timespec="seconds"), when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"), round(seconds / size), unit,
@@ -120,7 +117,7 @@ def ago(value: Any) -> SafeString | str:
 
 @register.filter
 def sentence(exception: Any, default: str) -> str:
-    """What an error page says: the sentence that came with the refusal, else the general one. Django's own are for programmers."""
+    """What an error page says: the refusal's own sentence, else the general one. Django's own are for programmers."""
     text = str(exception or "")
     return text if text.endswith(".") and not text.startswith("{") else default
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -22,7 +23,7 @@ def fast_p_curve(speedups: Sequence[float], of: int, label: str) -> SafeString:
         steps.append(
             format_html('<line class="cur a" x1="{}" x2="{}" y1="{}" y2="{}"/>', pct(axis.at(p)), pct(axis.at(after)), y, y)
         )
-    for (_, n), (p, fewer) in zip(corners, corners[1:], strict=False):
+    for (_, n), (p, fewer) in pairwise(corners):
         x, top, low = pct(axis.at(p)), pct(100 - 100 * n / of), pct(100 - 100 * fewer / of)
         steps.append(format_html('<line class="cur a" x1="{}" x2="{}" y1="{}" y2="{}"/>', x, x, top, low))
     grid = format_html_join(

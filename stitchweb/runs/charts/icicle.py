@@ -1,4 +1,4 @@
-"""An icicle of where time goes: root on top, children below, widths in proportion. Names are hostile text and only ever text."""
+"""An icicle of where time goes: root on top, children below, widths in proportion. Names are hostile and only ever text."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def icicle(tree: Mapping[str, Any], *, label: str, scale_ns: float | None = None
                 y,
                 pct(cell.width),
                 text,
-            )  # fmt: skip
+            )
         )
     height = (max(c.depth for c in cells) + 1) * ROW
     return format_html(

@@ -44,7 +44,7 @@ def _assign(nodes: Sequence[Node]) -> dict[str, int]:
         if node.parent in order and children[node.parent][-1] == node.id:
             lane[node.id] = lane[node.parent]
         else:
-            lane[node.id] = free(order[node.parent] if node.parent in order else row, end)
+            lane[node.id] = free(order.get(node.parent, row), end)
             if node.parent in order:
                 busy.append((lane[node.id], order[node.parent], row))
         busy.append((lane[node.id], row, end))

@@ -1,1 +1,1 @@
-"""The pages about runs, and the pages that show programs together with their runs. Thin: fetch through access, render, or call a service."""
+"""The pages about runs, and those that show programs with their runs. Thin: fetch through access, render, or call a service."""

@@ -36,7 +36,7 @@ def _data(kind: str, request: HttpRequest) -> dict[str, Any]:
 @login_required
 @require_POST
 def steer(request: HttpRequest, pk: int) -> HttpResponse:
-    """Pause, resume, cancel, approve, hint, branch. The answer arrives on the page as an event; without JavaScript as a reload."""
+    """Pause, resume, cancel, approve, hint, branch. The page learns of it by an event; without JavaScript by a reload."""
     run = run_to_steer(request.user, pk)
     kind = "branch" if "branch" in request.POST else request.POST.get("kind", "")
     try:

@@ -80,7 +80,8 @@ class _Intake:
 
     def answer(self) -> HttpResponse:
         if not (self.form.is_valid() and self.options.is_valid()):
-            return self.refuse([Problem("form", f"{name}: {e}") for f in (self.form, self.options) for name, es in f.errors.items() for e in es])
+            errors = [*self.form.errors.items(), *self.options.errors.items()]
+            return self.refuse([Problem("form", f"{name}: {error}") for name, found in errors for error in found])
         files = self.request.FILES.getlist("files")
         if self._is_batch(files):
             return self.take_batch(files)
@@ -160,12 +161,14 @@ class _Intake:
         form = ProgramForm(initial={**{k: self.form.data.get(k, "") for k in self.form.fields}, "text": text})
         line = next((p.line for p in problems if p.line), None)
         lines = text.split("\n")
+        around = range(max(line - 2, 1), min(line + 3, len(lines) + 1)) if line else ()
         codes = {p.code for p in problems}
         return _page(
             self.request, form, self.options, status=422,
             problems=problems, filename=self.filename, rows=self.rows, init=self.request.POST.get("init", ""),
-            around=[(n, lines[n - 1], n == line) for n in range(max(line - 2, 1), min(line + 3, len(lines) + 1))] if line else [],
-            asks_inputs=asks_inputs or "no-inputs" in codes, modules=outline(text).modules if "which-module" in codes or "no-entry" in codes else (),
+            around=[(n, lines[n - 1], n == line) for n in around],
+            asks_inputs=asks_inputs or "no-inputs" in codes,
+            modules=outline(text).modules if codes & {"which-module", "no-entry"} else (),
             program=self.request.POST.get("program", ""),
         )  # fmt: skip
 
