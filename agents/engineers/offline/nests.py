@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from agents.engineers.offline.builder import Builder
 from agents.engineers.offline.graph import View, is_dense
@@ -14,13 +14,22 @@ MAX_KEPT = 4096  # partial results per outer step: 16 kB of float32, half of an 
 CHUNK = 64  # vector work per step when a long innermost axis is cut to have something to run in parallel
 
 
-def make_nest(view: View, nodes: Iterable[str]) -> Nest:
-    """One kernel out of `nodes`, or NotFusible with the reason."""
+def make_nest(
+    view: View, nodes: Iterable[str], seed: Callable[[Builder], None] | None = None, columns: int | None = None
+) -> Nest:
+    """One kernel out of `nodes`, or NotFusible with the reason.
+
+    `seed` may put values of some nodes into the builder beforehand: what a matrix product has computed, for its epilogue.
+    `columns`: without reductions, as many points of the fastest axes form the vector loop (as far as they divide it).
+    """
     names = view.order(nodes)
     group = set(names)
     builder = Builder(view)
+    if seed is not None:
+        seed(builder)
     for name in names:
-        lower(builder, view.nodes[name])
+        if name not in builder.env:
+            lower(builder, view.nodes[name])
     stores = _stores(view, builder, names, group)
     values = _alive(_shared(builder.values, stores), stores)
     _axes_of(values)
@@ -35,7 +44,7 @@ def make_nest(view: View, nodes: Iterable[str]) -> Nest:
         raise NotFusible("two reductions run over different axes")
     everything = {a for v in values for a in v.axes} | {a for s in stores for dim in s.dims for a in dim}
     order = _order(values, stores, everything)
-    outer = _outer(builder, values, stores, main, reduced, order)
+    outer = _outer(builder, values, stores, main, reduced, order, columns)
     _axes_of(values)
     everything = {a for v in values for a in v.axes} | {a for s in stores for dim in s.dims for a in dim}
     order = _order(values, stores, everything)
@@ -167,15 +176,24 @@ def _order(values: list[Value], stores: list[Store], everything: set[Axis]) -> l
 
 
 def _outer(
-    builder: Builder, values: list[Value], stores: list[Store], main: list[Value], reduced: set[Axis], order: list[Axis]
+    builder: Builder,
+    values: list[Value],
+    stores: list[Store],
+    main: list[Value],
+    reduced: set[Axis],
+    order: list[Axis],
+    columns: int | None,
 ) -> set[Axis]:
     """Axes that run in parallel. Every reduction's result varies along each of them, so that none is computed twice."""
     if not order:
         return set()
     if not main:
-        if len(order) == 1:
+        if len(order) == 1 and columns is None:
             return set()
-        return set(order[:-1])
+        kept = 1
+        while columns is not None and kept < len(order) and math.prod(a.size for a in order[-kept:]) < columns:
+            kept += 1
+        return set(order[:-kept])
     outer = {a for a in order if all(a in v.axes for v in main)}
     fastest = order[-1]
     if fastest in outer and order[-1].size >= 4:

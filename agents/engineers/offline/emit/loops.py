@@ -33,16 +33,16 @@ class Kernel:
 
 def emit_nest(nest: Nest, name: str, why: str, types: Callable[[str], str]) -> Kernel:
     """The whole source file of one nest. `types` gives the dtype of a graph name."""
-    return _Emitter(nest, name, types).kernel(why)
+    return Emitter(nest, name, types).kernel(why)
 
 
-class _Emitter:
-    def __init__(self, nest: Nest, name: str, types: Callable[[str], str]) -> None:
+class Emitter:
+    def __init__(self, nest: Nest, name: str, types: Callable[[str], str], reserved: Iterable[str] = ()) -> None:
         self.nest = nest
         self.name = name
         self.types = types
         self.out = Lines()
-        self.names = Names({"std"})
+        self.names = Names({"std", name, *reserved})
         self.inner = [*nest.reduced, *nest.kept]
         self.tails = tail_reductions(nest)
         self.pointers: dict[str, str] = {}
@@ -80,8 +80,8 @@ class _Emitter:
             out(line)
         out('#include "fastmath.h"')
         out()
-        reads = [f"const {_c(self.types(t))}* __restrict {self.pointers[t]}" for t in nest.loads]
-        writes = [f"{_c(self.types(s.name))}* __restrict {self.targets[id(s)]}" for s in nest.stores]
+        reads = [f"const {c_type(self.types(t))}* __restrict {self.pointers[t]}" for t in nest.loads]
+        writes = [f"{c_type(self.types(s.name))}* __restrict {self.targets[id(s)]}" for s in nest.stores]
         with out.block(f'extern "C" void {self.name}({", ".join(reads + writes)}) {{'):
             for value in self.tails:
                 kind = {"sum": "0.0", "max": "-INFINITY", "min": "INFINITY"}[value.fn]
@@ -410,7 +410,7 @@ class _Emitter:
             self.out(f"{self.targets[id(store)]}[{self._address(store)}] = {names[store.value]};")
 
 
-def _c(dtype: str) -> str:
+def c_type(dtype: str) -> str:
     return {"float32": "float", "int64": "long", "bool": "bool"}[dtype]
 
 

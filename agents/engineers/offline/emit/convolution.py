@@ -1,0 +1,174 @@
+"""Convolutions over images in PyTorch's own layout: as a product of the weight with shifted views of the image, or directly."""
+
+from __future__ import annotations
+
+from agents.engineers.offline.emit.epilogue import Epilogue
+from agents.engineers.offline.emit.host import Call
+from agents.engineers.offline.emit.text import Lines, comment
+from agents.engineers.offline.graph import View
+from agents.engineers.offline.ir import Nest
+from agents.engineers.offline.regions import Written
+
+PANELS = 8  # 128 pixels at a time: with KC = 384 a packed block of 192 kB, and it stays in L2 for all output channels
+Pair = tuple[int, int]
+
+
+def emit_convolution(
+    view: View,
+    name: str,
+    nest: Nest,
+    nodes: tuple[str, ...],
+    source: str,
+    weight: str,
+    form: tuple[Pair, Pair, Pair],
+    about: str,
+    says: str,
+) -> Written:
+    """y[n] = W[O, C·kh·kw] · columns(x[n]) and its epilogue. The columns are never written out: each block is packed as it is needed.
+
+    Pointers: x, weight, what `finish` reads, outputs, and the padded image where there is padding.
+    """
+    (sh, sw), (ph, pw), (dh, dw) = form
+    x, w, y = _shape(view, source), _shape(view, weight), _shape(view, nodes[0])
+    images, channels, height, width = x
+    outputs, _, kh, kw = w
+    out_h, out_w = y[2:]
+    high, wide = height + 2 * ph, width + 2 * pw
+    padded = bool(ph or pw)
+    tail = Epilogue(nest, lambda t: _dtype(view, t), {"x", "w", "padded"})
+    parameters = tail.parameters()
+    out = Lines()
+    launch = (
+        f"Launch: {images} images × {-(-out_h * out_w // (16 * PANELS))} blocks of {16 * PANELS} pixels shared out over the threads; "
+        f"each packs its pixels for up to 384 of the {channels * kh * kw} inputs and uses them for all {outputs} output channels."
+    )
+    for line in comment(f"{about}\n{launch}"):
+        out(line)
+    out('#include <cstring>\n#include "fastmath.h"\n#include "gemm.h"\n')
+    out(tail.function())
+    out(f"constexpr long IMAGES = {images}, C = {channels}, HIGH = {high}, WIDE = {wide};  // of the padded input")
+    out(f"constexpr long O = {outputs}, KH = {kh}, KW = {kw}, OUT_W = {out_w}, PIXELS = {out_h * out_w}, K = C * KH * KW;\n")
+    out("// Rows [p0, p0 + k) of the columns of 16 pixels from `first` on. Pixels of one row lie side by side when the stride is 1.")
+    with out.block("static inline void pack_pixels(const float* image, long first, long p0, long k, float* panel) {"):
+        out("long offset[gemm::NR];")
+        with out.block("for (long j = 0; j < gemm::NR; ++j) {"):
+            out("const long pixel = gemm::least(first + j, PIXELS - 1);")
+            out(f"offset[j] = pixel / OUT_W * {sh * wide} + pixel % OUT_W * {sw};")
+        out("const bool side_by_side = offset[gemm::NR - 1] - offset[0] == gemm::NR - 1;")
+        with out.block("for (long p = 0; p < k; ++p) {"):
+            out("const long c = (p0 + p) / (KH * KW), tap = (p0 + p) % (KH * KW);")
+            out(f"const float* from = image + (c * HIGH + tap / KW * {dh}) * WIDE + tap % KW * {dw};")
+            out("float* to = panel + p * gemm::NR;")
+            with out.block("if (side_by_side) {", ""):
+                out("std::memcpy(to, from + offset[0], sizeof(float) * gemm::NR);")
+            with out.block("} else {"):
+                out("for (long j = 0; j < gemm::NR; ++j) to[j] = from[offset[j]];")
+    out()
+    pointers = ", ".join(f"{kind} {label}" for _, kind, label in parameters)
+    extra = ", float* padded" if padded else ""
+    with out.block(f'extern "C" void {name}(const float* x, const float* w, {pointers}{extra}) {{'):
+        out("using namespace gemm;")
+        with out.block("#pragma omp parallel\n    {"):
+            if padded:
+                _pad(out, height, width, ph, pw)
+            out("alignas(64) float packed[KC * NR];") if PANELS == 1 else out(f"alignas(64) static thread_local float packed[KC * NR * {PANELS}];")
+            out("#pragma omp for schedule(dynamic) collapse(2)")
+            out("for (long n = 0; n < IMAGES; ++n) {")
+            out.depth += 1
+            out(f"for (long first = 0; first < PIXELS; first += NR * {PANELS}) {{")
+            out.depth += 1
+            out(f"const long end = least(first + NR * {PANELS}, PIXELS);")
+            out(f"const float* image = {'padded' if padded else 'x'} + n * C * HIGH * WIDE;")
+            with out.block("for (long p = 0; p < K; p += KC) {"):
+                out("const long k = least(K - p, KC);")
+                with out.block("for (long pixel = first; pixel < end; pixel += NR) {"):
+                    out("float* panel = packed + (pixel - first) * KC;")
+                    out("pack_pixels(image, pixel, p, k, panel);")
+                    out(f"strip(O, w + p, K, panel, k, {tail.accumulator} + n * O * PIXELS + pixel, PIXELS, least(end - pixel, NR), p > 0);")
+            arguments = ", ".join(label for _, _, label in parameters)
+            out(f"finish(n * O, (n + 1) * O, first, end, {arguments});")
+            out.depth -= 1
+            out("}")
+            out.depth -= 1
+            out("}")
+    call = Call(
+        name,
+        nodes,
+        (source, weight, *tail.reads),
+        tuple(s.name for s in nest.stores),
+        says,
+        (images * channels * high * wide,) if padded else (),
+    )
+    return Written(out.text(), call, ("fastmath.h", "gemm.h"))
+
+
+def _pad(out: Lines, height: int, width: int, ph: int, pw: int) -> None:
+    out("#pragma omp for schedule(static)")
+    with out.block("for (long plane = 0; plane < IMAGES * C; ++plane) {"):
+        out("float* to = padded + plane * HIGH * WIDE;")
+        out("std::memset(to, 0, sizeof(float) * HIGH * WIDE);")
+        out(f"for (long r = 0; r < {height}; ++r)")
+        out(f"    std::memcpy(to + (r + {ph}) * WIDE + {pw}, x + (plane * {height} + r) * {width}, sizeof(float) * {width});")
+
+
+def emit_depthwise(
+    view: View,
+    name: str,
+    nest: Nest,
+    nodes: tuple[str, ...],
+    source: str,
+    weight: str,
+    form: tuple[Pair, Pair, Pair],
+    about: str,
+    says: str,
+) -> Written:
+    """Each channel has its own small filter: one thread pads a plane into its cache, filters it row by row and finishes it there."""
+    (sh, sw), (ph, pw), _ = form
+    x, w, y = _shape(view, source), _shape(view, weight), _shape(view, nodes[0])
+    images, channels, height, width = x
+    kh, kw = w[2:]
+    out_h, out_w = y[2:]
+    high, wide = height + 2 * ph, width + 2 * pw
+    tail = Epilogue(nest, lambda t: _dtype(view, t), {"x", "w"})
+    parameters = tail.parameters()
+    out = Lines()
+    for line in comment(f"{about}\nLaunch: {images} × {channels} planes shared out over the threads; the inner loop is a vector of pixels."):
+        out(line)
+    out('#include <cstring>\n#include "fastmath.h"\n')
+    out(tail.function())
+    out(f"constexpr long C = {channels}, WIDE = {wide}, OUT_W = {out_w}, PIXELS = {out_h * out_w};\n")
+    pointers = ", ".join(f"{kind} {label}" for _, kind, label in parameters)
+    with out.block(f'extern "C" void {name}(const float* x, const float* w, {pointers}) {{'):
+        out("#pragma omp parallel for schedule(static)")
+        with out.block(f"for (long plane = 0; plane < {images} * C; ++plane) {{"):
+            out(f"static thread_local float image[{high} * WIDE];  // the borders are written as zeros each time, the stack stays small")
+            out("std::memset(image, 0, sizeof(image));")
+            out(f"for (long r = 0; r < {height}; ++r)")
+            out(f"    std::memcpy(image + (r + {ph}) * WIDE + {pw}, x + (plane * {height} + r) * {width}, sizeof(float) * {width});")
+            out(f"const float* f = w + plane % C * {kh * kw};")
+            with out.block(f"for (long r = 0; r < {out_h}; ++r) {{"):
+                out(f"float* to = {tail.accumulator} + plane * PIXELS + r * OUT_W;")
+                out("#pragma omp simd")
+                with out.block("for (long k = 0; k < OUT_W; ++k) {"):
+                    out(f"const float* from = image + r * {sh} * WIDE + k * {sw};")
+                    terms = [f"f[{a * kw + b}] * from[{a} * WIDE + {b}]" for a in range(kh) for b in range(kw)]
+                    out(f"float sum = {terms[0]};")
+                    for term in terms[1:]:
+                        out(f"sum += {term};")
+                    out("to[k] = sum;")
+            arguments = ", ".join(label for _, _, label in parameters)
+            out(f"finish(plane, plane + 1, 0, PIXELS, {arguments});")
+    call = Call(name, nodes, (source, weight, *tail.reads), tuple(s.name for s in nest.stores), says)
+    return Written(out.text(), call)
+
+
+def _shape(view: View, name: str) -> tuple[int, ...]:
+    spec = view.spec(name)
+    assert spec is not None
+    return spec.shape
+
+
+def _dtype(view: View, name: str) -> str:
+    spec = view.spec(name)
+    assert spec is not None
+    return spec.dtype

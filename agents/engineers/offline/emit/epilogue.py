@@ -1,0 +1,74 @@
+"""What follows a matrix product or convolution, as a function over one block of its result while that is in cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from agents.engineers.offline.emit.loops import Emitter, c_type
+from agents.engineers.offline.emit.text import Lines
+from agents.engineers.offline.ir import Axis, Nest, Store, Value
+
+ACCUMULATOR = "acc"  # the name of the pretended tensor that holds the sums
+
+
+class Epilogue(Emitter):
+    """`finish(row0, row1, col0, col1, pointers…)`. Rows are the product of the nest's outer axes, columns its one kept axis."""
+
+    def __init__(self, nest: Nest, types: Callable[[str], str], reserved: set[str]) -> None:
+        super().__init__(nest, "finish", types, reserved | {"row", "row0", "row1", "col0", "col1"})
+        self.sums = next(s for s in nest.stores if is_full(nest, s))
+        self.reads = [t for t in nest.loads if t != ACCUMULATOR]
+
+    @property
+    def accumulator(self) -> str:
+        """The pointer that the product writes its sums to: the output that `finish` overwrites in place."""
+        return self.targets[id(self.sums)]
+
+    def parameters(self) -> list[tuple[str, str, str]]:
+        """Graph name, C type, C name of every pointer that `finish` takes; inputs, then outputs."""
+        rows = [(t, f"const {c_type(self.types(t))}*", self.pointers[t]) for t in self.reads]
+        rows += [(s.name, f"{c_type(self.types(s.name))}*", self.targets[id(s)]) for s in self.nest.stores]
+        return rows
+
+    def function(self) -> str:
+        """The C++ text."""
+        nest = self.nest
+        out = self.out = Lines()
+        self.pointers[ACCUMULATOR] = self.accumulator
+        pointers = ", ".join(f"{kind} {name}" for _, kind, name in self.parameters())
+        out("// What the program does with the sums, on rows [row0, row1) and columns [col0, col1) of the result.")
+        with out.block(f"static inline void finish(long row0, long row1, long col0, long col1, {pointers}) {{"):
+            with out.block("for (long row = row0; row < row1; ++row) {"):
+                self._row_indices()
+                names: dict[Value, str] = {}
+                done: set[Axis] = set(nest.outer)
+                wanted = [s.value for s in nest.stores]
+                self._emit_values(wanted, done, names, only_ready=True)
+                column = nest.kept[0]
+                i = self.index[column]
+                out("#pragma omp simd")
+                with out.block(f"for (long {i} = col0; {i} < col1; ++{i}) {{"):
+                    self._emit_values(wanted, done | {column}, names)
+                    self._write(nest.stores, names)
+        return out.text()
+
+    def _row_indices(self) -> None:
+        axes = self.nest.outer
+        for k, axis in enumerate(axes):
+            inner = math.prod(a.size for a in axes[k + 1 :])
+            text = "row" if inner == 1 else f"row / {inner}"
+            if k > 0:
+                text = f"({text}) % {axis.size}" if inner > 1 else f"row % {axis.size}"
+            self.out(f"const long {self.index[axis]} = {text};")
+
+
+def is_full(nest: Nest, store: Store) -> bool:
+    """Whether an output is as large as the product and row-major, so that it can hold the sums."""
+    axes = [*nest.outer, *nest.kept]
+    step = 1
+    for axis in reversed(axes):
+        if store.stride_of(axis) != step:
+            return False
+        step *= axis.size
+    return store.value.kind == "float"

@@ -1,0 +1,108 @@
+// C[M,N] = A[M,K] B[K,N] in float32, in pieces that a kernel puts together and finishes while they are in cache.
+//
+// The micro-kernel holds 6 x 16 numbers of C in twelve vector registers and walks down a panel of B that was packed 16 columns
+// wide. A is read in place, six rows at a time. Long sums are cut into runs of KC, which are added up in float32.
+#pragma once
+
+namespace gemm {
+
+typedef float vec __attribute__((vector_size(32)));  // 8 numbers; GCC and Clang lower it to what the machine has
+typedef float loose __attribute__((vector_size(32), aligned(4), may_alias));
+
+constexpr long MR = 6, NR = 16, KC = 384;
+
+static inline vec load(const float* p) { return *(const loose*)p; }
+static inline void store(float* p, vec v) { *(loose*)p = v; }
+static inline long least(long a, long b) { return a < b ? a : b; }
+
+// ROWS rows of A, lda apart, times a packed panel [k][16]: added onto C, or written where `onto` is false.
+template <int ROWS>
+static inline void block(const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
+    vec left[ROWS], right[ROWS];
+#pragma GCC unroll 6
+    for (int r = 0; r < ROWS; ++r) left[r] = right[r] = vec{};
+    for (long p = 0; p < k; ++p) {
+        const vec b0 = load(panel + p * NR), b1 = load(panel + p * NR + 8);
+#pragma GCC unroll 6
+        for (int r = 0; r < ROWS; ++r) {
+            const float x = a[r * lda + p];
+            left[r] += x * b0;
+            right[r] += x * b1;
+        }
+    }
+#pragma GCC unroll 6
+    for (int r = 0; r < ROWS; ++r) {
+        float* row = c + r * ldc;
+        if (columns == NR) {
+            store(row, onto ? load(row) + left[r] : left[r]);
+            store(row + 8, onto ? load(row + 8) + right[r] : right[r]);
+        } else {
+            float edge[NR];
+            store(edge, left[r]);
+            store(edge + 8, right[r]);
+            for (long j = 0; j < columns; ++j) row[j] = onto ? row[j] + edge[j] : edge[j];
+        }
+    }
+}
+
+// Any number of rows of A times one panel.
+static inline void strip(long m, const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
+    long i = 0;
+    for (; i + MR <= m; i += MR) block<MR>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
+    switch (m - i) {
+        case 5: block<5>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
+        case 4: block<4>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
+        case 3: block<3>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
+        case 2: block<2>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
+        case 1: block<1>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
+    }
+}
+
+// Eight rows of eight numbers, `ld` apart, written as columns: out[p * NR + j] = rows[j * ld + p].
+static inline void transpose(const float* rows, long ld, float* out) {
+    typedef int ints __attribute__((vector_size(32)));
+    vec r[8], s[8];
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) r[j] = load(rows + j * ld);
+#pragma GCC unroll 4
+    for (int j = 0; j < 8; j += 2) {  // pairs of numbers interleaved
+        s[j] = __builtin_shuffle(r[j], r[j + 1], (ints){0, 8, 1, 9, 4, 12, 5, 13});
+        s[j + 1] = __builtin_shuffle(r[j], r[j + 1], (ints){2, 10, 3, 11, 6, 14, 7, 15});
+    }
+#pragma GCC unroll 2
+    for (int j = 0; j < 8; j += 4) {  // fours
+        r[j] = __builtin_shuffle(s[j], s[j + 2], (ints){0, 1, 8, 9, 4, 5, 12, 13});
+        r[j + 1] = __builtin_shuffle(s[j], s[j + 2], (ints){2, 3, 10, 11, 6, 7, 14, 15});
+        r[j + 2] = __builtin_shuffle(s[j + 1], s[j + 3], (ints){0, 1, 8, 9, 4, 5, 12, 13});
+        r[j + 3] = __builtin_shuffle(s[j + 1], s[j + 3], (ints){2, 3, 10, 11, 6, 7, 14, 15});
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {  // halves
+        store(out + j * NR, __builtin_shuffle(r[j], r[j + 4], (ints){0, 1, 2, 3, 8, 9, 10, 11}));
+        store(out + (j + 4) * NR, __builtin_shuffle(r[j], r[j + 4], (ints){4, 5, 6, 7, 12, 13, 14, 15}));
+    }
+}
+
+// Packs rows [p0, p0 + k) of columns [j0, j0 + 16) of B = W^T, where W[N, *] is row-major, as a linear layer holds its weight.
+static inline void pack_transposed(const float* w, long ldw, long n, long j0, long p0, long k, float* panel) {
+    const long columns = least(n - j0, NR);
+    long p = 0;
+    if (columns == NR) {
+        const float* rows = w + j0 * ldw + p0;
+        for (; p + 8 <= k; p += 8) {
+            transpose(rows + p, ldw, panel + p * NR);
+            transpose(rows + 8 * ldw + p, ldw, panel + p * NR + 8);
+        }
+    }
+    for (; p < k; ++p)
+        for (long j = 0; j < NR; ++j) panel[p * NR + j] = w[(j0 + least(j, columns - 1)) * ldw + p0 + p];
+}
+
+// The same of B[*, N] as it is, rows ldb apart.
+static inline void pack(const float* b, long ldb, long n, long j0, long p0, long k, float* panel) {
+    const long columns = least(n - j0, NR);
+    for (long p = 0; p < k; ++p)
+        for (long j = 0; j < NR; ++j) panel[p * NR + j] = b[(p0 + p) * ldb + j0 + least(j, columns - 1)];
+}
+
+}  // namespace gemm

@@ -1,0 +1,202 @@
+"""Matrix products and convolutions whose results go straight on into pointwise work: one kernel for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from agents.engineers.offline.builder import Builder, argument
+from agents.engineers.offline.costs import CALL_S, KERNEL_S, Ceilings, eager_gemm_s, eager_pointwise_s, our_gemm_s
+from agents.engineers.offline.emit.calls import is_alias
+from agents.engineers.offline.emit.convolution import emit_convolution, emit_depthwise
+from agents.engineers.offline.emit.epilogue import ACCUMULATOR, is_full
+from agents.engineers.offline.emit.gemm import emit_linear
+from agents.engineers.offline.graph import View, is_contiguous, ref, short
+from agents.engineers.offline.ir import Nest, NotFusible
+from agents.engineers.offline.lower import RULES, VIEWS
+from agents.engineers.offline.nests import make_nest
+from agents.engineers.offline.regions import Region, Written
+from gpu_runner.contracts import GraphNode
+
+MAX_EPILOGUE = 16
+
+
+def find_products(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region]:
+    """One region per linear layer or 2-d convolution of the forms that the kernels cover."""
+    regions = []
+    claimed = set(taken)
+    for node in view.graph.nodes:
+        if node.name in claimed:
+            continue
+        region = None
+        if node.target == "aten.linear.default":
+            region = _linear(view, node, ceilings, claimed)
+        elif node.target == "aten.conv2d.default":
+            region = _convolution(view, node, ceilings, claimed)
+        if region is not None:
+            regions.append(region)
+            claimed |= set(region.nodes)
+    return regions
+
+
+def seed_product(node: GraphNode, bias: str | None, channel: int) -> Callable[[Builder], None]:
+    """Makes a product's value the sums in the accumulator, plus the bias along dimension `channel` (negative) of the result."""
+
+    def seed(b: Builder) -> None:
+        value = b.load(node.name)
+        value.tensor = ACCUMULATOR
+        if bias is not None:
+            vector = b.load(bias)
+            value = b.call("add", value, b.view_as(vector, (*vector.dims, *[()] * (-1 - channel))))
+        b.env[node.name] = value
+
+    return seed
+
+
+def _epilogue(view: View, node: GraphNode, seed: Callable[[Builder], None], rows: int, columns: int, taken: set[str]) -> list[str]:
+    """The nodes after the product that can be done on its blocks: grown along execution order while they fit."""
+    group = [node.name]
+
+    def fits(names: list[str]) -> bool:
+        try:
+            return _covers(make_nest(view, names, seed, columns), rows, columns)
+        except NotFusible:
+            return False
+
+    if not fits(group):
+        return []
+    for name in view.order(n for n in view.nodes if view.index[n] > view.index[node.name]):
+        if len(group) > MAX_EPILOGUE:
+            break
+        if name in taken or not any(operand in group for operand in view.operands(view.nodes[name])):
+            continue
+        if view.nodes[name].target != "getitem" and short(view.nodes[name].target) not in RULES:
+            continue
+        union = [*group, name]
+        if fits(union) and view.convex(set(union)):
+            group = union
+        elif view.nodes[name].target != "getitem" and short(view.nodes[name].target).startswith("_native_batch_norm"):
+            picks = [u for u in view.users[name] if view.nodes[u].target == "getitem"]
+            if fits([*union, *picks]) and view.convex({*union, *picks}):
+                group = [*union, *picks]
+    while len(group) > 1 and is_alias(view.nodes[group[-1]]) and view.nodes[group[-1]].target != "getitem":
+        group.pop()  # a view at the end is free in PyTorch
+    return group
+
+
+def _covers(nest: Nest, rows: int, columns: int) -> bool:
+    """Whether the nest walks exactly the product's result, its last dimension as the vector."""
+    if nest.reduced or len(nest.kept) != 1 or nest.kept[0].size != columns:
+        return False
+    total = 1
+    for axis in nest.outer:
+        total *= axis.size
+    return total == rows and any(is_full(nest, store) for store in nest.stores)
+
+
+def _work(view: View, group: list[str]) -> list[str]:
+    """What the epilogue really computes, without views."""
+    names = [n for n in group[1:] if not is_alias(view.nodes[n]) and short(view.nodes[n].target) not in VIEWS]
+    return [short(view.nodes[n].target) for n in names]
+
+
+def _linear(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) -> Region | None:
+    source, weight, bias = (ref(argument(node, k, "")) for k in range(3))
+    if source is None or weight is None:
+        return None
+    x, w, y = view.spec(source), view.spec(weight), view.spec(node.name)
+    if x is None or w is None or y is None or any(s.dtype != "float32" or not is_contiguous(s) for s in (x, w, y)):
+        return None
+    n, k = w.shape
+    m = y.numel // n
+    if m < 8 or n < 16 or k < 16:
+        return None
+    seed = seed_product(node, bias, -1)
+    group = _epilogue(view, node, seed, m, n, taken)
+    work = _work(view, group)
+    if not group or not work:
+        return None
+    flops = 2.0 * m * n * k
+    eager = eager_gemm_s(flops, ceilings) + sum(eager_pointwise_s(view, view.nodes[g], ceilings) for g in group[1:] if not is_alias(view.nodes[g]))
+    ours = our_gemm_s(flops, w.nbytes + y.nbytes, ceilings)
+    says = f"linear {k} → {n} on {m} rows, then {', '.join(dict.fromkeys(work))} on each block of the result"
+    write = partial(_write_linear, node=node, group=tuple(group), seed=seed, source=source, weight=weight, sizes=(m, n, k), says=says)
+    return Region("gemm", tuple(group), write, eager, ours, says, ("linear", *work))
+
+
+def _write_linear(
+    view: View, name: str, *, node: GraphNode, group: tuple[str, ...], seed: Callable[[Builder], None], source: str, weight: str,
+    sizes: tuple[int, int, int], says: str,
+) -> Written:  # fmt: skip
+    nest = make_nest(view, group, seed, sizes[1])
+    return emit_linear(view, name, nest, group, source, weight, sizes, _comment(view, group, says), says)
+
+
+def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) -> Region | None:
+    source, weight, bias = (ref(argument(node, k, "")) for k in range(3))
+    if source is None or weight is None:
+        return None
+    x, w, y = view.spec(source), view.spec(weight), view.spec(node.name)
+    if x is None or w is None or y is None or any(s.dtype != "float32" or not is_contiguous(s) for s in (x, w, y)):
+        return None
+    if len(x.shape) != 4:
+        return None
+    stride, padding, dilation = (_pair(argument(node, k, n, d)) for k, n, d in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1)))
+    groups = argument(node, 6, "groups", 1)
+    if stride is None or padding is None or dilation is None:
+        return None
+    images, channels = x.shape[:2]
+    outputs, _, kh, kw = w.shape
+    pixels = y.shape[2] * y.shape[3]
+    depthwise = groups == channels == outputs and dilation == (1, 1)
+    if (groups != 1 and not depthwise) or pixels < 16:
+        return None
+    if not depthwise and kh * kw > 1:
+        return None  # PyTorch's blocked convolutions beat packing each block here; what follows them is fused on its own
+    seed = seed_product(node, bias, -3)
+    group = _epilogue(view, node, seed, images * outputs, pixels, taken)
+    if not group:
+        return None
+    work = _work(view, group)
+    flops = 2.0 * y.numel * (channels // groups) * kh * kw
+    after = sum(eager_pointwise_s(view, view.nodes[g], ceilings) for g in group[1:] if not is_alias(view.nodes[g]))
+    then = f", then {', '.join(dict.fromkeys(work))}" if work else ""
+    if depthwise:
+        says = f"depthwise {kh} × {kw} convolution of {channels} channels{then}, plane by plane in cache"
+        eager = CALL_S + flops / (ceilings.flops / 30) + after
+        ours = KERNEL_S + max(flops / (ceilings.flops / 6), (x.nbytes + y.nbytes) / ceilings.bandwidth)
+    else:
+        says = f"{kh} × {kw} convolution {channels} → {outputs}{then} on each block of the result"
+        eager = eager_gemm_s(flops * 1.2, ceilings) + (x.nbytes + y.nbytes) / ceilings.bandwidth + after
+        ours = our_gemm_s(flops * 1.1, x.nbytes + y.nbytes, ceilings)
+    write = partial(
+        _write_convolution, group=tuple(group), seed=seed, source=source, weight=weight, depthwise=depthwise,
+        stride=stride, padding=padding, dilation=dilation, says=says,
+    )  # fmt: skip
+    return Region("depthwise" if depthwise else "conv", tuple(group), write, eager, ours, says, ("conv2d", *work))
+
+
+def _write_convolution(
+    view: View, name: str, *, group: tuple[str, ...], seed: Callable[[Builder], None], source: str, weight: str, depthwise: bool,
+    stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int], says: str,
+) -> Written:  # fmt: skip
+    result = view.spec(group[0])
+    assert result is not None
+    nest = make_nest(view, group, seed, result.shape[2] * result.shape[3])
+    emit = emit_depthwise if depthwise else emit_convolution
+    return emit(view, name, nest, group, source, weight, (stride, padding, dilation), _comment(view, group, says), says)
+
+
+def _pair(value: object) -> tuple[int, int] | None:
+    if isinstance(value, int):
+        return value, value
+    if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
+        return (int(value[0]), int(value[-1])) if len(value) in (1, 2) else None
+    return None
+
+
+def _comment(view: View, group: tuple[str, ...], says: str) -> str:
+    lines = list(dict.fromkeys(view.nodes[n].line for n in group if view.nodes[n].line))
+    return f"Fuses {says}." + (f"\nIn the reference: {'; '.join(lines[:3])}" if lines else "")
+
+
