@@ -4,6 +4,8 @@ import ctypes
 import os
 import resource
 import socket
+import sys
+import types
 from collections.abc import Callable
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -85,9 +87,10 @@ def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None
     tests of the boundary try programs of their own.
     """
     if kind == "run":
-        scope = {"__name__": "program", "emit": emit, "fds": fds, "result": None}
-        exec(compile(payload["program"], "program.py", "exec"), scope)  # noqa: S102 - what a sandbox is for
-        return {"result": scope["result"]}
+        module = sys.modules["program"] = types.ModuleType("program")
+        vars(module).update(emit=emit, fds=fds, result=None)
+        exec(compile(payload["program"], "program.py", "exec"), vars(module))  # noqa: S102 - what a sandbox is for
+        return {"result": module.result}
     if kind != "selftest":
         raise ValueError(f"a probe does not know how to {kind}")
     broken = []

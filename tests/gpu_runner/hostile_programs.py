@@ -31,8 +31,8 @@ ATTEMPTS: dict[str, tuple[str, object]] = {
     "reads the project": ("result = [tried(os.stat, p) for p in ('{project}/manage.py', '{project}/.git')]", [ABSENT] * 2),
     "reads a file of the host's /tmp": ("result = tried(os.stat, '{secret}')", ABSENT),
     "reads variable data and services": (
-        "result = [tried(os.stat, p) for p in ('/var', '/run/docker.sock', '/var/run', '/opt', '/srv', '/boot', '/sys')]",
-        [ABSENT] * 7,
+        "result = [tried(os.stat, p) for p in ('/var', '/run/docker.sock', '/var/run', '/srv', '/boot', '/sys')]",
+        [ABSENT] * 6,
     ),
     "opens disks and the hypervisor": (
         "result = [tried(os.stat, p) for p in ('/dev/vda', '/dev/sda', '/dev/mem', '/dev/kvm', '/dev/fuse', '/dev/vsock')]",

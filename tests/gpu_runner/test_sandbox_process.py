@@ -278,7 +278,7 @@ def test_a_waiting_process_has_torch_takes_its_threads_and_is_used_once() -> Non
 
 def test_a_closed_pool_leaves_no_process() -> None:
     pool = Pool(1)
-    pool.warm(SMALL.model_copy(update={"memory_mib": 1024}))
+    pool.warm()
     pool.settle()
     waiting = pool._ready[0]
     namespace = namespace_of(waiting)
