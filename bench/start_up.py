@@ -49,17 +49,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def session_members(session: int) -> list[int]:
-    """Processes of that session, zombies left out. Linux only."""
-    members = []
+def processes() -> dict[tuple[int, str], int]:
+    """(pid, start time) to parent of every living process; zombies left out. Linux only."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # ended while we looked
-        if fields[0] != "Z" and int(fields[3]) == session:
-            members.append(int(stat.parent.name))
-    return members
+        if fields[0] != "Z":
+            found[int(stat.parent.name), fields[19]] = int(fields[1])
+    return found
+
+
+def descendants(root: int) -> set[tuple[int, str]]:
+    """All that `root` started, directly or not, and that still runs; itself included."""
+    living = processes()
+    family = {key for key in living if key[0] == root}
+    while True:
+        pids = {pid for pid, _ in family}
+        more = {key for key, parent in living.items() if parent in pids} - family
+        if not more:
+            return family
+        family |= more
 
 
 def one_start(tree: Path, data: Path) -> Start:
@@ -100,11 +112,13 @@ def one_start(tree: Path, data: Path) -> Start:
         if b"<html" not in body:
             raise RuntimeError(f"the login link led to something that is no page: {body[:200]!r}")
     finally:
+        family = descendants(process.pid)
         asked = time.perf_counter()
-        os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
         process.wait(timeout=60)
         stopped = time.perf_counter() - asked
-    return Start(served, page, stopped, len(session_members(process.pid)))
+    return Start(served, page, stopped, len(family & processes().keys()))
 
 
 def _wait_for(address: str, process: subprocess.Popen[str], lines: list[str], began: float) -> float:
