@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +26,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = "/usr/bin/chromium"
+
+
+def _chromium() -> str | None:
+    """A browser on PATH that starts (some systems ship a stub), as `tools/browser.sh` looks for it. None: Playwright's own."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        path = shutil.which(name)
+        if path and subprocess.run([path, "--version"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0:
+            return path
+    return None
+
+
+CHROMIUM = _chromium()
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--hide-scrollbars",
