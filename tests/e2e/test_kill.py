@@ -67,7 +67,7 @@ def test_a_run_survives_the_death_of_agent_runner_and_web() -> None:
 
 def test_a_second_start_says_who_uses_the_port() -> None:
     with whole_site() as site:
-        site.until(lambda: "ready" in site.text, 90, "start")
+        site.link()
         done = subprocess.run(
             [sys.executable, "manage.py", "up"], cwd=ROOT, env=site.env, capture_output=True, text=True, timeout=60
         )

@@ -37,7 +37,7 @@ TODOS = (
     Todo(id="", kind="reduce", title="Two-pass variance in registers", why="The second read comes from the cache.",
          ops=("layer_norm",), predicted=1.25),
     Todo(id="", kind="memory", title="Write the result past the cache", why="Nobody reads it again here.", predicted=1.12),
-    Todo(id="", kind="host", title="Drop the output's allocation", why="The allocator costs microseconds a call.", predicted=1.03),
+    Todo(id="", kind="host", title="Drop the output's allocation", why="Allocating costs microseconds.", predicted=1.03),
 )  # fmt: skip
 
 _BUILD = Attempt("fused pass", Verdict.BUILD_FAILED)

@@ -146,23 +146,38 @@ def _copy(templates: list[Run], revisions: list[Revision], people: list[User], c
         rows.append(Run(**values))
         shifts.append(shift)
     Run.objects.bulk_create(rows, batch_size=100)
-    events, blobs, views = Event._meta.db_table, Blob.runs.through._meta.db_table, Snapshot._meta.db_table
+    copies = list(zip(rows, templates, shifts, strict=True))
+    firsts = {e.run_id: e for e in Event.objects.filter(run__in=set(templates), seq=1)}
+    views = {s.run_id: s for s in Snapshot.objects.filter(run__in=set(templates))}
+    Event.objects.bulk_create(_first(firsts[template.pk], run, shift) for run, template, shift in copies)
+    Snapshot.objects.bulk_create(
+        _snapshot(views[template.pk], run, shift) for run, template, shift in copies if template.pk in views
+    )
+    events, blobs = Event._meta.db_table, Blob.runs.through._meta.db_table
     with connection.cursor() as cursor:
-        for run, template, shift in zip(rows, templates, shifts, strict=True):
+        for run, template, shift in copies:
             cursor.execute(
                 f"INSERT INTO {events} (run_id, seq, kind, who, at, payload) "  # noqa: S608  table names are the models'
-                f"SELECT %s, seq, kind, who, at + %s, payload FROM {events} WHERE run_id = %s",
+                f"SELECT %s, seq, kind, who, at + %s, payload FROM {events} WHERE run_id = %s AND seq > 1",
                 [run.pk, shift, template.pk],
             )
             cursor.execute(
                 f"INSERT INTO {blobs} (blob_id, run_id) SELECT blob_id, %s FROM {blobs} WHERE run_id = %s",  # noqa: S608
                 [run.pk, template.pk],
             )
-            cursor.execute(
-                f"INSERT INTO {views} (run_id, seq, view) SELECT %s, seq, view FROM {views} WHERE run_id = %s",  # noqa: S608
-                [run.pk, template.pk],
-            )
     return sum(run.last_seq for run in rows)
+
+
+def _first(event: Event, run: Run, shift: float) -> Event:
+    """The event that names the run."""
+    payload = event.payload | {"run": str(run.pk), "name": run.name}
+    return Event(run=run, seq=1, kind=event.kind, who=event.who, at=event.at + shift, payload=payload)
+
+
+def _snapshot(snapshot: Snapshot, run: Run, shift: float) -> Snapshot:
+    times = {key: snapshot.view[key] + shift for key in ("started_at", "changed_at", "status_since") if snapshot.view[key]}
+    header = snapshot.view["header"] | {"run": str(run.pk), "name": run.name}
+    return Snapshot(run=run, seq=snapshot.seq, view=snapshot.view | times | {"header": header})
 
 
 def _time(at: float) -> datetime:

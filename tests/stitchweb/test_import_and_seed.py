@@ -1,0 +1,135 @@
+"""Runs that were not driven here: taken in from a headless folder, or made up by seed_demo."""
+
+from __future__ import annotations
+
+import shutil
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents.engineers.scripted import Scripted
+from agents.events import View, fold_all
+from agents.folder import RunFolder
+from agents.headless import optimize
+from stitchweb.programs.models import Program
+from stitchweb.runs import history
+from stitchweb.runs.demo.store import Size, seed
+from stitchweb.runs.importing import CannotImport, import_folder
+from stitchweb.runs.models import Event, Run
+from stitchweb.runs.sweeper import sweep
+from stitchweb.teams.models import Team
+from tests.agents.loop_world import FakeHands, options, program, scripted_name, todo
+from tests.conftest import REFERENCE, World
+
+
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that ended elsewhere, as its folder."""
+    folder = RunFolder(tmp_path_factory.mktemp("headless") / "run")
+    engineer = scripted_name(Scripted(plans=[(todo(),)], codes=[program("one")]))
+    state = optimize(REFERENCE, options(engineer), FakeHands(), folder.blobs, folder.tell, name="layernorm.py")
+    folder.close(state)
+    return folder.root
+
+
+@pytest.fixture
+def folder(headless: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(headless, tmp_path / "copy"))
+
+
+def told_by(run: Run) -> list[Any]:
+    return [row.contract for row in Event.objects.filter(run=run).order_by("seq")]
+
+
+def test_a_headless_run_becomes_a_run_with_the_same_page(world: World, folder: Path) -> None:
+    run = import_folder(folder, world.team, world.owner)
+    assert (run.verdict, run.best, run.ended) == ("verified", "c1", True)
+    view = history.view_of(run.pk)
+    assert view == fold_all(View(), told_by(run))
+    assert view.header is not None
+    assert view.header.run == str(run.pk)
+    assert run.revision.text == REFERENCE
+    assert run.blobs.count() == len(list((folder / "blobs").glob("*/*")))
+
+
+def test_the_command_takes_a_folder_into_the_named_team(world: World, folder: Path) -> None:
+    out = StringIO()
+    call_command("import_run", str(folder), team=world.team.slug, stdout=out)
+    assert out.getvalue().strip().endswith(f"/runs/{Run.objects.get().pk}/")
+
+
+def damage_blob(folder: Path) -> None:
+    next(iter((folder / "blobs").glob("*/*"))).write_bytes(b"something else")
+
+
+def lose_an_event(folder: Path) -> None:
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    (folder / "events.jsonl").write_text("\n".join(lines[:3] + lines[4:]))
+
+
+def lose_the_state(folder: Path) -> None:
+    (folder / "state.json").unlink()
+
+
+def be_of_another_version(folder: Path) -> None:
+    (folder / "state.json").write_text('{"schema_version": 99}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (damage_blob, "does not hold what its name says"),
+        (lose_an_event, "has a gap"),
+        (lose_the_state, "cannot be read"),
+        (be_of_another_version, "not a state of this version"),
+    ],
+)
+def test_a_damaged_folder_is_refused_and_leaves_nothing(world: World, folder: Path, damage: Any, said: str) -> None:
+    damage(folder)
+    before = Program.objects.count()
+    with pytest.raises(CannotImport, match=said):
+        import_folder(folder, world.team, world.owner)
+    assert not Run.objects.exists()
+    assert Program.objects.count() == before
+
+
+def test_an_unknown_team_is_said(world: World, folder: Path) -> None:
+    with pytest.raises(CommandError, match="no team with the slug 'nowhere'"):
+        call_command("import_run", str(folder), team="nowhere")
+
+
+def test_synthetic_content_is_complete_and_marked(db: None) -> None:
+    said: list[str] = []
+    seed(Size(programs=4, runs=14, events=0), said.append)
+    assert Run.objects.count() == Run.objects.filter(synthetic=True).count() == 14
+    assert Team.objects.filter(synthetic=True).count() == 3
+    assert not Program.objects.filter(synthetic=False).exists()
+    assert {"verified", "no-gain", "refused", "cancelled", "failed", ""} <= set(Run.objects.values_list("verdict", flat=True))
+    for run in Run.objects.all():
+        told = told_by(run)
+        assert [event.seq for event in told] == list(range(1, run.last_seq + 1))
+        view, fold = history.view_of(run.pk), fold_all(View(), told)
+        for moment in ("started_at", "changed_at", "status_since"):  # moved in time, by a number that floats round
+            assert getattr(view, moment) == pytest.approx(getattr(fold, moment), abs=1e-3)
+            fold = fold.model_copy(update={moment: getattr(view, moment)})
+        assert view == fold
+        assert view.header is not None
+        assert view.header.synthetic
+        assert view.header.run == str(run.pk)
+        assert len(view.candidates) == run.candidates
+
+
+def test_synthetic_runs_are_never_worked_on(db: None, conveyor: Any) -> None:
+    seed(Size(programs=4, runs=12, events=0), lambda line: None)
+    conveyor.messages.clear()
+    Run.objects.update(poked_at=None)
+    sweep()
+    assert not conveyor.messages
+
+
+def test_as_many_events_are_made_as_were_asked_for(db: None) -> None:
+    seed(Size(programs=4, runs=40, events=7000), lambda line: None)
+    assert Event.objects.count() >= 7000 * 0.9
