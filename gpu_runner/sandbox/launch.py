@@ -129,7 +129,7 @@ def why_not_started(output: str) -> str:
     """A sentence for a sandbox that ended before it was ready; `output` is what the launcher and bubblewrap said."""
     said = " ".join(output.split())[-400:] or "nothing was printed"
     cause = blocked_by() or (
-        "In a container, allow user namespaces (Docker: `--security-opt seccomp=unconfined --cap-add SYS_ADMIN`, on a host"
-        " of its own); on your own machine alone, SANDBOX=unsafe runs programs without any protection."
+        "In a container, allow namespaces (Docker: `--security-opt` with seccomp=unconfined, apparmor=unconfined and"
+        " systempaths=unconfined, on a host of its own); for your own programs alone, SANDBOX=unsafe runs without protection."
     )
     return f"The sandbox could not be started ({said}). {cause}"

@@ -7,6 +7,7 @@ bubblewrap's new root and `/dev` are writable memory without a bound.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import sysconfig
 from dataclasses import dataclass, field
@@ -110,6 +111,14 @@ def rlimits(limits: Limits, cpus: int, gpu: bool, own_uid: bool = True) -> dict[
     return values
 
 
+def open_to_all(path: Path) -> bool:
+    """Whether any user may walk to `path` and read it. Links are followed, as whoever opens it would."""
+    real = Path(os.path.realpath(path))
+    wanted = stat.S_IROTH | stat.S_IXOTH if real.is_dir() else stat.S_IROTH
+    walkable = all(folder.stat().st_mode & stat.S_IXOTH for folder in real.parents)
+    return walkable and real.stat().st_mode & wanted == wanted
+
+
 def _under(path: Path, folders: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
@@ -126,14 +135,15 @@ def bubblewrap(
 ) -> Recipe:
     """The full recipe for one process; the program itself (interpreter and script) is appended by the caller.
 
-    With `root` every path that an unprivileged user may be unable to reach is staged by the launcher and bound from there.
+    With `root` every path that an unprivileged user cannot reach is staged by the launcher and bound from there. Only
+    those: staging takes a right to mount, which root in a container may lack.
     """
     bwrap = bwrap_path()
     recipe = Recipe(argv=[], options=[])
     places: dict[Path, str] = {}
 
     def reachable(path: Path) -> str:
-        if not root or _under(path, ("/usr", "/etc", "/dev", "/lib", "/lib64")):
+        if not root or open_to_all(path):
             return str(path)
         if path not in places:
             places[path] = f"/tmp/{len(places)}"  # noqa: S108 - the launcher's private one

@@ -20,7 +20,8 @@ class SandboxSpec:
     """One process, used for one job.
 
     `files` are laid out (path to content) in the child's working folder before its role is loaded. `threads`: what torch and
-    OpenMP may use, None for the runner's setting. `devices`: device nodes, for example `/dev/nvidia0`.
+    OpenMP may use, None for the runner's setting. `devices`: device nodes; CUDA needs `/dev/nvidiactl`, `/dev/nvidia-uvm` and the job's own
+    `/dev/nvidiaN`, and nothing else.
     """
 
     role: Role

@@ -63,12 +63,27 @@ def test_of_the_host_only_the_system_python_and_the_child_are_shown(tmp_path: Pa
         assert sys.prefix not in shown, "a virtual environment may be the checkout itself"
 
 
-def test_as_root_every_path_outside_the_system_is_staged_where_an_ordinary_user_reaches_it() -> None:
-    plan = options(root=True)
+def test_as_root_what_an_ordinary_user_cannot_reach_is_staged_and_nothing_else(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden" / "packages"
+    hidden.mkdir(parents=True)
+    hidden.parent.chmod(0o700)
+    plan = options(root=True, packages=(hidden,))
     staged = {place: source for source, place in plan.staging}
-    for inside, source in pairs(plan, "--ro-bind").items():
-        assert source in staged or source.startswith(("/usr", "/etc", "/lib", "/bin", "/sbin")), inside
-    assert plan.argv[0].startswith(tuple(staged))
+    bound = pairs(plan, "--ro-bind")
+    assert staged[bound[str(hidden)]] == str(hidden)
+    assert "/usr" not in staged.values()
+    for source in bound.values():
+        assert source in staged or recipe.open_to_all(Path(source))
+
+
+def test_a_path_is_open_to_all_only_with_every_folder_above_it(tmp_path: Path) -> None:
+    assert recipe.open_to_all(Path("/usr"))
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "file").chmod(0o644)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    tmp_path.chmod(0o700)
+    assert not recipe.open_to_all(tmp_path / "file")
+    assert not recipe.open_to_all(tmp_path / "link")
 
 
 def test_only_the_devices_of_the_job_are_bound() -> None:
