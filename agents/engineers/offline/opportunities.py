@@ -6,6 +6,7 @@ from agents.engineers.offline.costs import Ceilings
 from agents.engineers.offline.fusions import find_fusions
 from agents.engineers.offline.graph import View
 from agents.engineers.offline.products import find_products
+from agents.engineers.offline.recurrent import find_recurrent
 from agents.engineers.offline.regions import Region
 
 
@@ -13,7 +14,7 @@ def find_regions(view: View, ceilings: Ceilings) -> list[Region]:
     """Regions in the order of their gain, largest first. No node is in two."""
     regions: list[Region] = []
     taken: set[str] = set()
-    for finder in (find_products, find_fusions):
+    for finder in (find_recurrent, find_products, find_fusions):
         found = finder(view, ceilings, taken)
         regions += found
         taken |= {n for region in found for n in region.nodes}
