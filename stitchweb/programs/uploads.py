@@ -195,10 +195,12 @@ def _expression(spec: InputSpec) -> str:
 
 
 def _literals(text: str) -> list[object]:
-    if not text.strip():
-        return []
+    """Constructor arguments as people write them: `512, 4`, or the whole list `[512, 4]`."""
     try:
-        value = ast.literal_eval(f"[{text.strip().strip('[]')}]")
+        value = ast.literal_eval(f"[{text.strip()}]")
+        if len(value) == 1 and isinstance(value[0], list):
+            value = value[0]
+        ast.literal_eval(repr(value))  # what is written into the file must mean the same; an infinity would not
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(f"The constructor's arguments {text!r} are not plain values. Write them like 512, 4, True.") from error
     return list(value)
