@@ -1,0 +1,231 @@
+"""A runner and its job's endpoint: progress in order and once, a web process that goes away, cancels, and reports."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from gpu_runner import remote
+from gpu_runner.contracts import Progress
+from gpu_runner.hands import Cancelled, HandsError
+from gpu_runner.remote import JobClient
+from tests.agents.loop_world import FakeHands, analysis
+
+
+class Endpoint:
+    """A web process: keeps what it is told, answers with `status`, says `cancel` when asked to. It can be away."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Any]] = []
+        self.status: dict[str, int] = {}
+        self.cancel = False
+        self.lost_answers = 0  # requests taken in whose answer never arrives
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                action = self.path.removeprefix("/jobs/7/")
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                assert self.headers["Authorization"] == "Bearer secret"
+                endpoint.said.append((action, json.loads(data) if self.headers["Content-Type"].endswith("json") else data))
+                if endpoint.lost_answers:
+                    endpoint.lost_answers -= 1
+                    self.close_connection = True
+                    return
+                self.send_response(endpoint.status.get(action, 200))
+                self.end_headers()
+                self.wfile.write(json.dumps({"claim": "c", "cancel": endpoint.cancel}).encode())
+
+            def log_message(self, *words: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/jobs/7"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def messages(self) -> list[str]:
+        """The texts told so far, each batch counted once, as the real endpoint does."""
+        batches = {body["batch"]: body["messages"] for action, body in self.said if action == "progress"}
+        return [message["payload"]["text"] for number in sorted(batches) for message in batches[number]]
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setattr(remote, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(remote, "FLUSH_S", 0.01)
+    monkeypatch.setattr(remote, "MAX_PAUSE_S", 0.05)
+    made = Endpoint()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def client(endpoint: Endpoint) -> Iterator[JobClient]:
+    made = JobClient(endpoint.url, "secret", "a runner")
+    yield made
+    made.close()
+
+
+def line(text: str, stream: str = "build") -> Progress:
+    return Progress(kind="log", payload={"stream": stream, "text": text})
+
+
+def stage(text: str) -> Progress:
+    return Progress(kind="stage", payload={"text": text})
+
+
+def wait_for(look: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_progress_arrives_in_order_and_before_the_report(endpoint: Endpoint, client: JobClient) -> None:
+    assert client.claim()
+    for number in range(500):
+        client.say(stage(str(number)))
+    assert client.report({"kind": "analysis"}, seconds=1.5)
+    assert endpoint.messages() == [str(number) for number in range(500)]
+    action, body = endpoint.said[-1]
+    assert (action, body["claim"], body["report"], body["seconds"]) == ("report", "c", {"kind": "analysis"}, 1.5)
+
+
+def test_log_lines_grow_together_and_none_is_lost(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    for number in range(300):
+        client.say(line(f"{number}\n"))
+        if number % 50 == 0:
+            time.sleep(0.005)  # some go out in between
+    client.report(None, "done")
+    assert "".join(endpoint.messages()) == "".join(f"{number}\n" for number in range(300))
+
+
+def test_a_batch_whose_answer_is_lost_is_sent_again_under_its_number(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    endpoint.lost_answers = 2
+    client.say(stage("once"))
+    wait_for(lambda: not endpoint.lost_answers)
+    client.say(stage("more"))
+    client.report(None, "done")
+    assert endpoint.messages().count("once") == 1
+    assert endpoint.messages()[-1] == "more"
+
+
+def test_a_web_process_that_is_away_is_waited_for(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    endpoint.status = {"progress": 503, "report": 502}
+    client.say(stage("while away"))
+    done = threading.Thread(target=client.report, args=({"kind": "build"},))
+    done.start()
+    wait_for(lambda: len(endpoint.said) > 4)
+    assert done.is_alive()
+    endpoint.status = {}
+    done.join(20)
+    assert not done.is_alive()
+    assert "while away" in endpoint.messages()
+    assert endpoint.said[-1][0] == "report"
+
+
+def test_what_waits_while_nobody_listens_is_bounded(
+    endpoint: Endpoint, client: JobClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "MAX_BUFFERED", 10)
+    endpoint.status = {"progress": 503}
+    client.claim()
+    for number in range(100):
+        client.say(stage(str(number)))
+    endpoint.status = {}
+    client.report(None, "done")
+    assert len(set(endpoint.messages())) <= 12
+    assert endpoint.messages()[-1] == "99"
+
+
+def test_a_cancel_comes_with_any_answer(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    assert not client.cancelled.is_set()
+    endpoint.cancel = True
+    assert client.cancelled.wait(20)
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 410])
+def test_a_job_that_is_not_to_be_had_is_left_alone(endpoint: Endpoint, client: JobClient, status: int) -> None:
+    endpoint.status = {"claim": status}
+    assert not client.claim()
+
+
+def test_a_job_that_became_anothers_is_given_up(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    endpoint.status = {"progress": 410, "report": 410}
+    assert client.cancelled.wait(20)
+    assert client.gone
+    assert not client.report({"kind": "build"})
+
+
+def test_an_artifact_is_sent_with_the_claim(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    client.artifact("trace.json", b"\x00\x01")
+    assert ("artifacts/trace.json", b"\x00\x01") in endpoint.said
+
+
+# ---- the worker around it
+
+TASK = {
+    "kind": "analyse", "target": "cpu", "source": {"text": "x", "entry": ""}, "protocol": {"name": "strict"},
+    "mode": "eval", "precision": "as-reference",
+}  # fmt: skip
+
+
+def reported(endpoint: Endpoint) -> dict[str, Any]:
+    [body] = [body for action, body in endpoint.said if action == "report"]
+    return dict(body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (HandsError("No compiler: install g++."), "No compiler: install g++."),
+        (Cancelled(), "The job was cancelled."),
+        (ZeroDivisionError("ours"), "The runner failed: ZeroDivisionError: ours"),
+    ],
+)
+def test_whatever_happens_is_reported(endpoint: Endpoint, client: JobClient, answer: Exception, said: str) -> None:
+    from gpu_runner.worker import work
+
+    client.claim()
+    work(TASK, client, FakeHands(analyse=answer), time.monotonic())
+    assert (reported(endpoint)["report"], reported(endpoint)["error"]) == (None, said)
+
+
+def test_a_report_is_delivered_with_its_duration(endpoint: Endpoint, client: JobClient) -> None:
+    from gpu_runner.worker import work
+
+    client.claim()
+    work(TASK, client, FakeHands(), time.monotonic() - 5)
+    assert reported(endpoint)["report"] == analysis().model_dump(mode="json")
+    assert reported(endpoint)["seconds"] >= 5
+    assert endpoint.messages() == ["Doing analyse", "analyse line\n"]
+
+
+def test_a_task_of_another_version_is_answered(endpoint: Endpoint, client: JobClient) -> None:
+    from gpu_runner.worker import work
+
+    client.claim()
+    work(TASK | {"surprise": 1}, client, FakeHands(), time.monotonic())
+    assert "does not understand the task" in reported(endpoint)["error"]
+
+
+@pytest.mark.parametrize(("queue", "status"), [("run.gpu", 2), ("agents", 2), ("run.cpu; rm", 2)])
+def test_a_queue_that_cannot_exist_is_refused(queue: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    from gpu_runner.serve import main
+
+    assert main([queue]) == status
+    assert "There is no queue" in capsys.readouterr().err
