@@ -2,7 +2,7 @@
 
 May import the standard library, torch and its own siblings (`from . import name`), nothing else of this project: the hands'
 parent side does not exist in there. Nothing in here is trusted by the parent. `main` is the bootstrap; it gives each message
-to the module of its role (`main.HANDLERS`), which has
+to the module that is called like its role, which has
 
     def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None]) -> dict
 

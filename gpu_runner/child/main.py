@@ -13,15 +13,6 @@ import sys
 import traceback
 from types import ModuleType
 
-HANDLERS = {
-    "reference": "reference",
-    "candidate": "candidate",
-    "judge": "judge",
-    "analyser": "analyser",
-    "profiler": "profiler",
-    "builder": "builder",
-    "probe": "probe",
-}
 _TEXT = 16_000  # characters of a traceback that are worth sending
 
 
@@ -56,7 +47,7 @@ def load_role(channel, payload: dict, fds: list[int]) -> ModuleType:
     if "torch" in sys.modules:
         # Also the OpenMP default of this thread, which kernels that use torch's runtime follow.
         sys.modules["torch"].set_num_threads(threads)
-    return importlib.import_module(f".{HANDLERS[payload['role']]}", __package__)
+    return importlib.import_module(f".{payload['role']}", __package__)
 
 
 def _exactly(fd: int, size: int) -> bytes:

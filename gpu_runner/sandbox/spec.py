@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 from gpu_runner.contracts import Limits
 
-Role = Literal["reference", "candidate", "judge", "builder", "analyser", "profiler", "probe"]
+Role = Literal["reference", "candidate", "judge", "builder", "probe"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # These import torch whatever they do, so one generic process with torch already imported can become any of them.
-TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge", "analyser", "profiler"})
+TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge"})
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class SandboxSpec:
     """One process, used for one job.
 
     `files` are laid out (path to content) in the child's working folder before its role is loaded. `threads`: what torch and
-    OpenMP may use, None for the runner's setting. `devices`: device nodes; CUDA needs `/dev/nvidiactl`, `/dev/nvidia-uvm` and the job's own
-    `/dev/nvidiaN`, and nothing else.
+    OpenMP may use, None for the runner's setting. `devices`: device nodes; CUDA needs `/dev/nvidiactl`, `/dev/nvidia-uvm` and
+    the job's own `/dev/nvidiaN`, and nothing else.
     """
 
     role: Role
