@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpu_runner.contracts import PROTOCOLS, Analysis, AnalyseTask, CandidateFiles, CheckReport, CheckTask, Limits, Mode, Source
+from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CandidateFiles, CheckReport, CheckTask, Limits, Mode, Source
 from gpu_runner.local import LocalHands
 
 

@@ -48,13 +48,17 @@ class Value:
 
     def stride_of(self, axis: Axis) -> int:
         """Elements to move in memory per step of `axis`; 0 when the tensor does not vary along it."""
-        for dim, stride in zip(self.dims, self.strides, strict=True):
-            step = stride
-            for part in reversed(dim):
-                if part is axis:
-                    return step
-                step *= part.size
-        return 0
+        return _stride(self.dims, self.strides, axis)
+
+
+def _stride(dims: Dims, strides: tuple[int, ...], axis: Axis) -> int:
+    for dim, stride in zip(dims, strides, strict=True):
+        step = stride
+        for part in reversed(dim):
+            if part is axis:
+                return step
+            step *= part.size
+    return 0
 
 
 @dataclass
@@ -66,7 +70,9 @@ class Store:
     dims: Dims
     strides: tuple[int, ...]
 
-    stride_of = Value.stride_of  # the same arithmetic on the same fields
+    def stride_of(self, axis: Axis) -> int:
+        """As `Value.stride_of`."""
+        return _stride(self.dims, self.strides, axis)
 
 
 @dataclass

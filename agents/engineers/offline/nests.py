@@ -227,7 +227,8 @@ def _merge(nest: Nest) -> None:
 
 def _join(nest: Nest, slow: Axis, fast: Axis) -> None:
     """Let `slow` run over both. Its stride in a tensor becomes that of `fast`, which `dims` say by leaving `slow` last."""
-    for item in (*nest.values, *nest.stores):
+    items: list[Value | Store] = [*nest.values, *nest.stores]
+    for item in items:
         dims: list[tuple[Axis, ...]] = []
         for dim in item.dims:
             if fast in dim:

@@ -149,8 +149,8 @@ class _Host:
         for one in self.calls:
             step = _Step(one.nodes, one, set(one.inputs))
             steps.append(step)
-            for node in one.nodes:
-                owner[node] = step
+            for name in one.nodes:
+                owner[name] = step
         for node in view.graph.nodes:
             if node.name not in owner:
                 step = _Step((node.name,), None, set(view.operands(node)))
