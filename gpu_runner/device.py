@@ -86,6 +86,10 @@ def _cpu_name() -> str:
     return platform.machine()
 
 
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""
+
+
 @lru_cache(maxsize=8)
 def _torch_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
@@ -104,11 +108,11 @@ def device_info(target: str) -> DeviceInfo:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
         return DeviceInfo(
             kind="cpu", name=_cpu_name(), target=target, cores=settings.threads, memory_mib=memory, torch=_torch_version(),
-            compiler=compiler_version(settings.cxx), sandbox=settings.sandbox,
+            compiler=_first_line(compiler_version(settings.cxx)), sandbox=settings.sandbox,
         )  # fmt: skip
     gpu = _gpu()
     name, _, memory, driver = gpu or ("unknown", target, 0, "")
     return DeviceInfo(
         kind="gpu", name=name, target=target, memory_mib=memory or None, torch=_torch_version(), driver=driver,
-        compiler=compiler_version(settings.nvcc), sandbox=settings.sandbox,
+        compiler=_first_line(compiler_version(settings.nvcc)), sandbox=settings.sandbox,
     )  # fmt: skip

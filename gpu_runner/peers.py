@@ -322,7 +322,8 @@ class ReferencePeer(Program):
     def draw(self, seed: int, *, variant: str = "", prints: bool = False, **options: Any) -> tuple[Value, Any] | None:
         """Inputs under a seed, sealed, with the whole answer. None when a structured draw has nothing to change.
 
-        `scale` multiplies floating-point content, `reuse` takes the draw before instead of a new one.
+        `scale` multiplies floating-point content, `jitter` moves it by a rounding, `reuse` takes the draw before instead of a
+        new one.
         """
         memory = self.memory()
         try:

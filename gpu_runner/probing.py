@@ -37,6 +37,7 @@ class Drawn:
     truth: Value | None
     seed: int
     prints: list[int]
+    variant: str = ""
 
     @property
     def eager(self) -> Value:
@@ -66,7 +67,7 @@ def draw(
     except BaseException:
         inputs.close()
         raise
-    return Drawn(inputs, call, truth, number, list(reply.get("prints", [])))
+    return Drawn(inputs, call, truth, number, list(reply.get("prints", [])), variant)
 
 
 def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first: Drawn | None = None) -> Facts:

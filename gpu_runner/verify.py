@@ -72,7 +72,9 @@ def read_candidate(path: Path) -> CandidateFiles:
     try:
         return CandidateFiles(files=files)
     except ValidationError as error:
-        raise BadInput(f"The candidate {path} cannot be used: {error.errors()[0]['msg'].removeprefix('Value error, ')}.") from None
+        raise BadInput(
+            f"The candidate {path} cannot be used: {error.errors()[0]['msg'].removeprefix('Value error, ')}."
+        ) from None
 
 
 def _text(path: Path, what: str) -> str:
@@ -125,7 +127,9 @@ def verify(
     if not isinstance(timing, TimingReport):
         raise HandsError("The hands answered a timing with another report.")
     if timing.verdict is not None:
-        return line(timing.verdict, timing.sentence, check, timing), BAD_INPUT if timing.verdict is Verdict.REFUSED else REJECTED
+        return line(
+            timing.verdict, timing.sentence, check, timing
+        ), BAD_INPUT if timing.verdict is Verdict.REFUSED else REJECTED
     say(timing.sentence)
     return line(Verdict.VERIFIED, "", check, timing), VERIFIED
 

@@ -72,7 +72,8 @@ class Reference:
         return list(value)
 
     def draw(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
-        """Inputs into shared memory. `variant` names a structured draw; `scale` multiplies the floating-point content."""
+        """Inputs into shared memory. `variant` names a structured draw; `scale` multiplies the floating-point content;
+        `jitter` moves it by a rounding."""
         started = time.perf_counter()
         # `reuse` spares a slow generator: the draw before, times another scale.
         values = self._drawn if payload.get("reuse") and self._drawn else self.inputs(payload["seed"])
@@ -84,6 +85,8 @@ class Reference:
                 return {"unchanged": True}
         if scale is not None:
             values = variants.scaled(values, scale)
+        if payload.get("jitter"):
+            values = variants.jittered(values, payload["seed"])
         try:
             manifest = tensors.write(values, fd)
         except tensors.Unsupported as error:
@@ -119,8 +122,10 @@ class Reference:
         started = time.perf_counter()
         try:
             if self._double is None:
-                state.restore(self.model, self.current)
-                self._double = copy.deepcopy(self.model).double()
+                # The twin is put back, not the model: its buffers are still to be compared after a call.
+                twin = copy.deepcopy(self.model)
+                state.restore(twin, self.current)
+                self._double = twin.double()
                 if self.mode in ("eval", "train"):
                     self._double.train(self.mode == "train")
             inputs = tensors.map_tensors(tensors.read(payload["inputs"], fds[0], self.device), _widen)

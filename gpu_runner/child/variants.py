@@ -77,6 +77,20 @@ def apply(name: str, inputs: list[Any], seed: int) -> list[Any] | None:
     return list(result) if changed else None
 
 
+def jittered(inputs: list[Any], seed: int) -> list[Any]:
+    """Every floating-point tensor moved by at most one unit in its last place: what that changes in the results, no program
+    can be blamed for."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(t: torch.Tensor) -> torch.Tensor:
+        if not t.is_floating_point():
+            return t
+        noise = (2.0 * torch.rand(t.shape, generator=generator, dtype=torch.float64) - 1.0) * torch.finfo(t.dtype).eps
+        return (t.double() * (1.0 + noise.to(t.device))).to(t.dtype)
+
+    return list(tensors.map_tensors(inputs, move))
+
+
 def scaled(inputs: list[Any], scale: float) -> list[Any]:
     """Every floating-point tensor times `scale`: content that no earlier call has seen, at the cost of one pass."""
     return list(tensors.map_tensors(inputs, lambda t: t * scale if t.is_floating_point() or t.is_complex() else t))

@@ -216,11 +216,11 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [torch.randn(64, 256)]
 """
-    rounding = as_candidate(reference).replace(
+    careless = as_candidate(reference).replace(
         "return self.linear(x)",
-        "w = self.linear.weight\n        return torch.nn.functional.linear(x, (w * 4096).round() / 4096 * 1.0 if False else w * (1 + 2e-6))",
+        "return torch.nn.functional.linear(x, self.linear.weight * (1 + 2e-5))",
     )
-    report = check(reference, rounding)
+    report = check(reference, careless)
     assert report.verdict == "verified", report.sentence
     assert Label.REDUCED_PRECISION in report.labels
 
