@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.events import CandidateView, ControlView, View
-from agents.state import Status
+from agents.state import Decision, Status
 from gpu_runner.contracts import Interval, Speed, TimingReport
 
 REFERENCE = "reference"
@@ -351,7 +351,7 @@ def profile(view: View, cid: str) -> dict[str, Any]:
         "candidate": view.profiles.get(cid) if cid != REFERENCE else None,
         "reference": view.profiles.get(REFERENCE),
         "finding": candidate.finding if candidate else "",
-        "decision": next((d for d in reversed(view.decisions) if d.get("candidate") == cid), None),
+        "decision": next((Decision.model_validate(d) for d in reversed(view.decisions) if d.get("candidate") == cid), None),
         "under_way": bool(candidate) and candidate.status == "profiling",
         "analysis": view.analysis and (view.analysis.flops, view.analysis.bytes),
         "median_ms": _median(report_of(candidate)) if candidate else None,

@@ -46,7 +46,7 @@ def fast_p_curve(speedups: Sequence[float], of: int, label: str) -> SafeString:
 def spark(best: Sequence[float]) -> SafeString:
     """The best speedup after each candidate, from 1 on. 64 by 20 px."""
     if not best:
-        return format_html("")
+        return SafeString("")
     axis = LogAxis(0.98, max(1.5, *best) * 1.02)
     wide = 60 / max(len(best), 1)
     path = "M0 18" + "".join(f"V{18 - 16 * axis.at(max(v, 1.0)) / 100:.1f}H{wide * (i + 1):.1f}" for i, v in enumerate(best))

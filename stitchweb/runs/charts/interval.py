@@ -21,7 +21,7 @@ def _label(value: Interval | None, predicted: float | None) -> str:
 
 def interval(value: Interval | None, axis: LogAxis, *, predicted: float | None = None, mute: bool = False) -> SafeString:
     """The row mark of one ratio. `mute` greys it: not the best, or not distinguishable."""
-    marks = [format_html('<line class="iv-base" x2="100%" y1="8" y2="8"/>')]
+    marks = [SafeString('<line class="iv-base" x2="100%" y1="8" y2="8"/>')]
     for tick in (t for t in (1.0, *axis.ticks()) if axis.low <= t <= axis.high):
         marks.append(format_html('<line class="iv-tick" x1="{0}" x2="{0}" y1="3" y2="13"/>', pct(axis.at(tick))))
     if value is not None:

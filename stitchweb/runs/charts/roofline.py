@@ -61,7 +61,7 @@ def roofline(points: Sequence[Point], bandwidth_bps: float, peak_flops: float) -
         flop_rate(peak_flops), pct(xs.at(knee) * 0.62), up(bandwidth_bps * math.exp(math.log(xs.low) + 0.62 * math.log(knee / xs.low))),
         byte_rate(bandwidth_bps),
     )  # fmt: skip
-    link = format_html("")
+    link = SafeString("")
     if len(shown) == 2:
         one, two = shown
         link = format_html(
@@ -74,7 +74,7 @@ def roofline(points: Sequence[Point], bandwidth_bps: float, peak_flops: float) -
         (
             (
                 " a" if p.candidate else "", pct(xs.at(p.intensity)), up(p.rate), "5.5" if p.candidate else "4.5",
-                format_html(' class="acc"') if p.candidate else "", p.name,
+                SafeString(' class="acc"') if p.candidate else "", p.name,
                 *(("-9", "end") if xs.at(p.intensity) > 70 else ("9", "start")),
             )
             for p in shown

@@ -67,7 +67,7 @@ def timing_tracks(report: TimingReport) -> tuple[list[TimingTrack], SafeString, 
     failed = [TimingTrack(arm, blank, error=reason) for arm, reason in report.errors.items()]
     at = next((i for i, row in enumerate(rows) if row.arm == "candidate"), len(rows))
     rows[at:at] = failed
-    head = format_html("")
+    head = SafeString("")
     if report.floor_ms is not None:
         head = format_html(
             '<svg class="plot" height="24" aria-hidden="true"><text x="{}" y="16" dx="4" class="hi">floor {} {}</text></svg>',

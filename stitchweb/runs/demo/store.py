@@ -51,14 +51,15 @@ def seed(size: Size, say: Callable[[str], None]) -> None:
     templates = _templates(revisions, people)
     say(f"{len(templates)} kinds of runs, told by the loop")
     total, runs = sum(t.last_seq for t in templates), len(templates)
-    # The longest stories are repeated until there are as many events as were asked for.
-    long = max(templates, key=lambda run: run.last_seq)
+    # The longest story is told so much more often that as many events come together as were asked for.
+    long, mean = max(templates, key=lambda run: run.last_seq), total / runs
     while runs < size.runs:
         count = min(BATCH, size.runs - runs)
-        left = size.runs - runs
-        wanted = (size.events - total) / left
-        chosen = [long if chance.random() * long.last_seq < wanted else chance.choice(templates) for _ in range(count)]
-        total += _copy(chosen, revisions, people, chance)
+        wanted = (size.events - total) / (size.runs - runs)
+        share = (wanted - mean) / (long.last_seq - mean)
+        total += _copy(
+            [long if chance.random() < share else chance.choice(templates) for _ in range(count)], revisions, people, chance
+        )
         runs += count
         if size.runs > 1000 and runs % 2000 < BATCH:
             say(f"{runs} runs, {total} events")
