@@ -74,7 +74,7 @@ class Sandbox:
 
         Raises SandboxUnavailable when this machine has no boundary to offer, ChildError or a sibling when a role does not load.
         """
-        from gpu_runner.sandbox import pool, selftest
+        from gpu_runner.sandbox import pool, selftest  # here, since both are made of sandboxes themselves
 
         selftest.require()
         settings = config()

@@ -24,6 +24,8 @@ class Slot:
 
     def release(self) -> None:
         if self._fd >= 0:
+            # Closing alone would not do: a process forked meanwhile may hold a copy of the descriptor.
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = -1
 

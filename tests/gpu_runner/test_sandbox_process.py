@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -177,6 +178,28 @@ time.sleep(60)
         with pytest.raises(Cancelled):
             run(sandbox, body, on_progress=look)
     assert seen == [(True, False)]
+
+
+def test_packages_that_the_runner_allows_can_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "allowed").mkdir(mode=0o755)
+    (tmp_path / "allowed" / "allowed_package.py").write_text("VALUE = 7\n")
+    settings = dataclasses.replace(config(), packages=(tmp_path / "allowed",))
+    with Sandbox(settings, SMALL, 1, (), warm=False) as sandbox:
+        sandbox.assign(SandboxSpec(role="probe", limits=SMALL))
+        assert run(sandbox, "import allowed_package\nresult = allowed_package.VALUE") == 7
+        with pytest.raises(ChildError, match=r"Read-only file system|Permission denied"):
+            run(sandbox, "import allowed_package\nopen(allowed_package.__file__, 'w')")
+
+
+@pytest.mark.skipif(cgroup.base().kind == "none", reason="this machine has no resource groups to leave behind")
+def test_groups_left_by_a_runner_that_was_killed_are_swept() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = cgroup.base().pids / f"stitchweb-{ended.pid}-0"
+    left.mkdir()
+    cgroup.base.cache_clear()
+    cgroup.base()
+    assert not left.exists()
 
 
 # No boundary, no program.
