@@ -49,12 +49,15 @@ class Pool:
 
     def take(self, spec: SandboxSpec) -> Sandbox | None:
         """A waiting sandbox with exactly these limits and devices, or None. It is the caller's from now on."""
-        with self._changed:
-            for sandbox in self._ready:
-                if _fits(sandbox, spec.limits, spec.devices):
-                    self._ready.remove(sandbox)
-                    return sandbox
-        return None
+        while True:
+            with self._changed:
+                found = next((waiting for waiting in self._ready if _fits(waiting, spec.limits, spec.devices)), None)
+                if found is None:
+                    return None
+                self._ready.remove(found)
+            if found.alive:
+                return found
+            found.close()
 
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until no sandbox is being prepared."""

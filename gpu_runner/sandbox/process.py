@@ -115,6 +115,11 @@ class Sandbox:
         return self._launched.group.memory_kills()
 
     @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._launched.popen.poll() is None
+
+    @property
     def pid(self) -> int:
         """The outermost process, as the host sees it."""
         return self._launched.popen.pid

@@ -312,6 +312,15 @@ def test_a_closed_pool_leaves_no_process() -> None:
     assert pool.take(SandboxSpec(role="probe")) is None
 
 
+def test_a_waiting_process_that_died_is_not_given_out() -> None:
+    pool = Pool(1)
+    dead = start()
+    dead.kill()
+    pool._ready.append(dead)
+    assert pool.take(SandboxSpec(role="probe", limits=SMALL)) is None
+    assert dead.ended_reason
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b", ""])
 def test_a_file_outside_the_job_is_refused_before_anything_starts(path: str) -> None:
     with pytest.raises(ValueError, match="inside the job"):
