@@ -87,6 +87,13 @@ class _Shell:
         except HandsError as error:
             at = self.clock()
             return Broken(step=step.index, at=at, seconds=max(0.0, at - began), reason=str(error))
+        except Cancelled:
+            raise
+        except Exception as error:  # a fault of ours must cost this step, not all that a benchmark has still to do
+            log.exception("the hands failed at the %s step", step.kind)
+            at = self.clock()
+            reason = f"The hands failed: {type(error).__name__}: {error}"
+            return Broken(step=step.index, at=at, seconds=max(0.0, at - began), reason=reason[:1000])
         at = self.clock()
         return outcome_of(step, self.state, report, self.blobs, at, max(0.0, at - began))
 

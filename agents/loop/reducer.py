@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.loop.due import due
 from agents.loop.edit import add_candidate, change_candidate, change_todo
-from agents.loop.route import after_attempt, end, fail, finish, verdict_sentence
+from agents.loop.route import after_attempt, end, fail, finish, reopened, verdict_sentence
 from agents.loop.rules import (
     MAX_RETRIES,
     MAX_TODOS,
@@ -307,7 +307,7 @@ def _checked(state: State, outcome: Checked) -> State:
         if report.verdict is not Verdict.VERIFIED:
             note = f"The full protocol took it back: {report.sentence or verdict_sentence(report.verdict)}"
             state = change_candidate(state, candidate.id, verdict=report.verdict, status="done", note=note, **facts)
-            return end(state)
+            return reopened(state, _current(state)) or end(state)
         state = change_candidate(state, candidate.id, status="timing", **facts)
         return state.model_copy(update={"status": Status.TIMING})
     if report.verdict is not Verdict.VERIFIED:

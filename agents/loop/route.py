@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.loop.edit import add_candidate, change_candidate, change_todo
 from agents.loop.rules import MAX_TRIES, best_left, doing, find, ground, significant, spent, target_reached
-from agents.state import Decision, State, Status, StopCause
+from agents.state import Candidate, Decision, State, Status, StopCause
 from gpu_runner.contracts import BlobRef, Verdict, digest
 
 # Causes after which a person's waiting candidate is still tried: nothing that bounds the machine's time has run out.
@@ -149,6 +149,22 @@ def end(state: State) -> State:
         if hand_made is not None:
             return hand_made.model_copy(update={"stop_cause": None})
     return state.model_copy(update={"status": Status.FINISHED, "controls": ()})
+
+
+def reopened(state: State, candidate: Candidate) -> State | None:
+    """The loop taken up again after the full check found its best wrong, so that it can be repaired; None where it cannot.
+
+    Each candidate is found wrong once at most, so this cannot go on for ever.
+    """
+    todo = next((t for t in state.plan.todos if t.id == candidate.todo), None) if state.plan else None
+    options, best = state.options, best_left(state)
+    able = todo is not None and candidate.author == "engineer" and state.stop_cause in _SOFT
+    patient = state.usage.attempts < options.budget.attempts and state.gainless_in_row < options.patience
+    state = state.model_copy(update={"best": best, "failures_in_row": state.failures_in_row + 1})
+    if todo is None or not able or not patient or spent(state) is not None:
+        return None
+    state = change_todo(state, todo.id, status="doing", measured=None, measured_low=None, measured_high=None)
+    return state.model_copy(update={"stop_cause": None, "status": Status.DECIDING})
 
 
 def _taken_back(state: State, candidate_id: str) -> bool:

@@ -113,6 +113,14 @@ def test_hands_that_fail_end_the_run_with_their_sentence() -> None:
     assert "install bubblewrap" in events[-1].payload["sentence"]
 
 
+def test_a_fault_of_the_hands_is_tried_again_and_then_ends_the_run() -> None:
+    state, _, _ = run(FakeHands(check=[ZeroDivisionError("oops"), check()]))
+    assert verdict_of(state) == "verified"
+    state, _, _ = run(FakeHands(check=ZeroDivisionError("oops")))
+    assert state.status is Status.FAILED
+    assert "ZeroDivisionError" in state.error
+
+
 def test_a_report_of_another_kind_is_the_hands_fault() -> None:
     state, _, _ = run(FakeHands(build=check()))
     assert state.status is Status.FAILED

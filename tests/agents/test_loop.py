@@ -261,8 +261,19 @@ def test_a_best_that_the_full_protocol_does_not_confirm_gives_way_to_the_next() 
     assert "did not confirm" in run.state.candidate("c2").note
 
 
+def test_a_best_that_the_full_check_rejects_is_repaired_while_attempts_are_left() -> None:
+    run = Run().planned("a", "b").attempt(1.5).attempt(1.2).confirmed(1.5, Verdict.INPUT_SPECIALISED)
+    assert (run.kind(), run.state.best, run.state.stop_cause) == ("decide", "c2", None)
+    run.decided("retry")
+    assert (run.due().todo, run.due().candidate, run.statuses()) == ("a", "c1", ["doing", "no-gain"])
+    run.attempt(1.6).confirmed(1.6)
+    assert (run.state.status, run.state.best) == (Status.FINISHED, "c3")
+    assert run.statuses() == ["done", "no-gain"]
+
+
 def test_a_best_that_the_full_check_rejects_is_dropped_and_nothing_is_claimed() -> None:
-    run = Run().planned("a").attempt(1.5).confirmed(1.5, Verdict.INPUT_SPECIALISED)
+    run = Run(new_state(options(budget=Budget(attempts=1)))).planned("a").attempt(1.5)
+    run.confirmed(1.5, Verdict.INPUT_SPECIALISED)
     assert (run.state.status, run.state.best) == (Status.FINISHED, None)
     assert run.state.candidate("c1").verdict is Verdict.INPUT_SPECIALISED
 
