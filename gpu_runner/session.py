@@ -15,7 +15,7 @@ from gpu_runner.hands import HandsError
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ProgramEnded, ReferencePeer
 from gpu_runner.probing import Facts, probe
 
-KEPT = 2  # references and their compiled arms
+KEPT = 2  # programs, each with its compiled arms: a task holds several arms of one program at a time
 
 
 class NotBuilt(Exception):
@@ -67,7 +67,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._judge: JudgePeer | None = None
-        self._references: dict[str, ReferencePeer] = {}
+        self._references: dict[tuple[str, str], ReferencePeer] = {}  # (program, arm), the longest unused first
         self._facts: dict[str, Facts] = {}
 
     def __enter__(self) -> Self:
@@ -84,15 +84,14 @@ class Session:
         self._judge = None
 
     @staticmethod
-    def key(job: Job, source: Source, arm: str = "") -> str:
-        """What makes two questions about the same thing."""
+    def key(job: Job, source: Source) -> str:
+        """What makes two questions about the same program."""
         parts: Mapping[str, object] = {
             "source": source.sha256,
             "device": job.device,
             "mode": job.mode,
             "precision": job.precision,
             "limits": job.held_limits.model_dump(),
-            "arm": arm,
         }
         return digest(dict(parts))
 
@@ -108,11 +107,15 @@ class Session:
 
     def reference(self, job: Job, source: Source, arm: str = "") -> ReferencePeer:
         """The program's process with its weights as constructed; `arm` names a mode of torch.compile."""
-        key = self.key(job, source, arm)
+        program = self.key(job, source)
+        key = program, arm
         peer = self._references.pop(key, None)
         if peer is None:
-            while len(self._references) >= KEPT + 2:
-                self._references.pop(next(iter(self._references))).close()
+            # Only other programs make room: every arm of this one may be under measurement.
+            others = list(dict.fromkeys(name for name, _ in self._references if name != program))
+            for name in others[: max(0, len(others) - (KEPT - 1))]:
+                for stale in [k for k in self._references if k[0] == name]:
+                    self._references.pop(stale).close()
             peer = ReferencePeer.start(job, source, compile=arm or None)
         peer.job = job
         self._references[key] = peer
@@ -127,7 +130,7 @@ class Session:
 
     def forget(self, job: Job, source: Source, arm: str = "") -> None:
         """End a program's process: it failed, or its state is unknown."""
-        peer: Peer | None = self._references.pop(self.key(job, source, arm), None)
+        peer: Peer | None = self._references.pop((self.key(job, source), arm), None)
         if peer is not None:
             peer.close()
 
