@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -90,6 +91,11 @@ def test_commands_of_a_document_exist(page: Path) -> None:
     assert named <= targets
     commands = set(re.findall(r"manage\.py ([a-z_]+)", text))
     assert commands <= management_commands()
+    for module in set(re.findall(r"python -m ([a-z_]+(?:\.[a-z_]+)*)", text)):
+        found = importlib.util.find_spec(module)
+        assert found, f"{page.name} names python -m {module}, which does not exist"
+        if found.submodule_search_locations:
+            assert importlib.util.find_spec(f"{module}.__main__"), f"{module} cannot be run with python -m"
 
 
 def management_commands() -> set[str]:
