@@ -217,8 +217,8 @@ class _Teller:
             case "run.status":
                 return str(payload["doing"])
             case "plan.made":
-                titles = [f"\n    {todo['id']}: {todo['title']}" for todo in payload["todos"] if todo["status"] == "open"]
-                return "The plan" + "".join(titles) if titles else "The plan has nothing open"
+                titles = [f"\n    {todo['id']}: {todo['title']}" for todo in payload["todos"] if todo["status"] in ("open", "doing")]
+                return "The plan:" + "".join(titles) if titles else "The plan has nothing left to try"
             case "candidate.changed" if payload["status"] == "done" and payload["note"]:
                 return f"{payload['id']}: {payload['verdict'] or 'no verdict'}. {payload['note']}"
             case "best.changed" if payload["candidate"]:
