@@ -88,4 +88,5 @@ if __name__ == "__main__":
     try:
         main()
     except OSError as error:
-        sys.exit(f"stitchweb-launcher: {error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"stitchweb-launcher: {where}{error.strerror or error}")

@@ -143,7 +143,8 @@ def bubblewrap(
     places: dict[Path, str] = {}
 
     def reachable(path: Path) -> str:
-        if not root or open_to_all(path):
+        # What lies below /tmp is staged as well: the launcher covers that folder to stage anything.
+        if not root or (open_to_all(path) and not _under(Path(os.path.realpath(path)), ("/tmp",))):  # noqa: S108
             return str(path)
         if path not in places:
             places[path] = f"/tmp/{len(places)}"  # noqa: S108 - the launcher's private one

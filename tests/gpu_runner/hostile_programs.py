@@ -214,7 +214,7 @@ result = [name for name in ('NPROC', 'AS', 'FSIZE', 'CPU', 'CORE', 'NOFILE') if 
         """
 def plant(folder):
     os.close(os.open(folder + '/planted', os.O_CREAT | os.O_WRONLY))
-folders = ('/', '/usr', '/etc', '/dev', '/stitch', '/stitch/child', '{python}', '/proc')
+folders = ('/', '/usr', '/etc', '/dev', '/stitch', '/stitch/child', '{python}/bin', '/proc')
 result = [folder for folder in folders if tried(plant, folder) == 'worked']
 """,
         [],
