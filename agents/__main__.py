@@ -217,7 +217,8 @@ class _Teller:
             case "run.status":
                 return str(payload["doing"])
             case "plan.made":
-                titles = [f"\n    {todo['id']}: {todo['title']}" for todo in payload["todos"] if todo["status"] in ("open", "doing")]
+                due = [todo for todo in payload["todos"] if todo["status"] in ("open", "doing")]
+                titles = [f"\n    {todo['id']}: {todo['title']}" for todo in due]
                 return "The plan:" + "".join(titles) if titles else "The plan has nothing left to try"
             case "candidate.changed" if payload["status"] == "done" and payload["note"]:
                 return f"{payload['id']}: {payload['verdict'] or 'no verdict'}. {payload['note']}"
