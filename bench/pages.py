@@ -37,7 +37,7 @@ def addresses(team: Any) -> dict[str, str]:
 
     pages = {name: reverse(name) for name in ("library", "runs", "upload", "status")}
     pages["library, search"] = reverse("library") + "?q=norm"
-    runs = Run.objects.filter(team=team).light()
+    runs = Run.objects.filter(team=team)
     program = Program.objects.filter(team=team).annotate(n=Count("revisions__runs")).order_by("-n").first()
     suite = Suite.objects.filter(team=team).annotate(n=Count("programs")).order_by("-n").first()
     longest = runs.order_by("-last_seq").first()
