@@ -10,8 +10,8 @@ from stitchweb.teams.access import EVERYBODY, WORKERS, Person, require_role, tea
 
 
 def runs_for(user: Person, roles: frozenset[str] = EVERYBODY) -> RunQuerySet:
-    """Runs of the person's teams, newest first, without their states. Constant number of queries."""
-    return Run.objects.light().filter(team__in=teams_for(user, roles)).select_related("team", "owner", "revision__program")
+    """Runs of the person's teams, newest first. One query."""
+    return Run.objects.filter(team__in=teams_for(user, roles)).select_related("team", "owner", "revision__program")
 
 
 def run_for(user: Person, pk: int, roles: frozenset[str] = EVERYBODY) -> Run:

@@ -48,7 +48,7 @@ def example_run(user: User) -> Run | None:
         )
         revision = create_program(user, team, upload)
         start_run(user, revision, Options(protocol=PROTOCOLS["strict"]))
-    return Run.objects.light().filter(team=team, revision__program__path=EXAMPLE.name).order_by("pk").first()
+    return Run.objects.filter(team=team, revision__program__path=EXAMPLE.name).order_by("pk").first()
 
 
 def login_address() -> str:

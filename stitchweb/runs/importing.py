@@ -19,7 +19,7 @@ from stitchweb.runs import history
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.models import Event, Run
 from stitchweb.runs.services import engineer_name
-from stitchweb.runs.summary import put_state
+from stitchweb.runs.summary import store
 from stitchweb.teams.models import Team, User
 
 
@@ -39,7 +39,7 @@ def import_folder(folder: Path, team: Team, owner: User) -> Run:
         raise CannotImport(f"Its program is refused: {refusal}") from refusal
     options = state.options
     run = Run.objects.create(
-        team=team, revision=revision, owner=owner, name=revision.program.name, target=options.target, state={},
+        team=team, revision=revision, owner=owner, name=revision.program.name, target=options.target,
         engineer=engineer_name(options), protocol=options.protocol.id, created_at=datetime.fromtimestamp(told[0].at, UTC),
     )  # fmt: skip
     own = RunBlobs(run.pk)
@@ -48,7 +48,7 @@ def import_folder(folder: Path, team: Team, owner: User) -> Run:
         if digest(data) != file.name:
             raise CannotImport(f"{file} does not hold what its name says; the folder is damaged.")
         own.put(data)
-    put_state(run, state.model_copy(update={"run": str(run.pk)}))
+    store(run, state.model_copy(update={"run": str(run.pk)}))
     run.last_seq = told[-1].seq
     run.changed_at = datetime.fromtimestamp(told[-1].at, UTC)
     run.save()

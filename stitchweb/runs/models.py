@@ -20,10 +20,6 @@ RESTING = (Status.PAUSED.value, Status.AWAITING_APPROVAL.value)
 
 
 class RunQuerySet(models.QuerySet["Run"]):
-    def light(self) -> RunQuerySet:
-        """Without the state, which lists never need and which may be large."""
-        return self.defer("state")
-
     def active(self) -> RunQuerySet:
         return self.exclude(status__in=ENDED)
 
@@ -33,7 +29,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
 
 class Run(models.Model):
-    """One execution of the loop. `state` is the reducer's; the columns beside it are for lists, and follow it.
+    """One execution of the loop. The reducer's state lies in `RunState`; the columns here are for lists, and follow it.
 
     `last_seq` counts events and is raised under this row's lock only. `lease` names who drives the run now. `poked_at`: when
     an advance was last sent; the sweeper sends another when nothing came of it.
@@ -46,7 +42,6 @@ class Run(models.Model):
     target = models.CharField(max_length=20)
     engineer = models.CharField(max_length=80)
     protocol = models.CharField(max_length=40)
-    state = models.JSONField()
     status = models.CharField(max_length=20, choices=STATUSES, default=Status.QUEUED.value)
     step = models.PositiveIntegerField(default=0)
     last_seq = models.PositiveBigIntegerField(default=0)
@@ -62,10 +57,10 @@ class Run(models.Model):
     speedup_high = models.FloatField(null=True, blank=True)
     speedup_compile = models.FloatField(null=True, blank=True)  # over the best torch.compile arm
     best = models.CharField(max_length=20, blank=True)
+    coverage = models.FloatField(null=True, blank=True)  # share of the best's time in its own kernels, 0 to 1
     candidates = models.PositiveIntegerField(default=0)
     stop_cause = models.CharField(max_length=40, blank=True)
     sentence = models.TextField(blank=True)
-    result = models.JSONField(null=True, blank=True)  # the headless line
     synthetic = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -79,6 +74,7 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["team", "-created_at", "-id"], name="run_by_team"),
             models.Index(fields=["revision", "-created_at"], name="run_by_revision"),
+            models.Index(fields=["team", "target", "protocol"], name="run_kinds"),
             models.Index(fields=["status"], name="run_active", condition=~models.Q(status__in=ENDED)),
         ]
 
@@ -95,8 +91,19 @@ class Run(models.Model):
         return f"run.{self.pk}"
 
     def load(self) -> State:
-        """The reducer's state, typed. Raises pydantic's ValidationError when it is of another schema."""
-        return State.model_validate(self.state)
+        """The reducer's state, typed. One query. Raises pydantic's ValidationError when it is of another schema."""
+        return State.model_validate(RunState.objects.values_list("state", flat=True).get(run=self))
+
+
+class RunState(models.Model):
+    """What is large about a run, kept apart so that lists read small rows: its state, and its result line once it has ended."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="stored")
+    state = models.JSONField()
+    result = models.JSONField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"state of run {self.run_id}"
 
 
 class Event(models.Model):

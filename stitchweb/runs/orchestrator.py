@@ -31,7 +31,7 @@ from stitchweb.runs.history import refresh_snapshot
 from stitchweb.runs.lease import Lease, LeaseLost, acquire, heartbeat, release
 from stitchweb.runs.models import Control, ControlState, Job, JobState, Run
 from stitchweb.runs.speech import Speech
-from stitchweb.runs.summary import COLUMNS, put_state
+from stitchweb.runs.summary import store
 
 logger = logging.getLogger(__name__)
 
@@ -162,8 +162,7 @@ def _move(run: Run, before: State, outcome: Outcome | None, at: float, blobs: Ru
     if after is before:
         return after
     told: list[Event] = events_of(before, outcome, after, at, run.last_seq, blobs or RunBlobs(run.pk))
-    put_state(run, after)
-    run.save(update_fields=COLUMNS)
+    store(run, after)
     events.append(run, told)
     if outcome is not None and outcome.kind == "analysed":
         jobbook.keep_analysis(run)
@@ -187,8 +186,7 @@ def _broken(lease: Lease, reason: str) -> None:
                 _move(run, state, Broken(step=state.step, at=at, reason=reason), at)
             except Exception:
                 logger.exception("run %s: the reducer itself failed", run.pk)
-                put_state(run, fail(state, reason))
-                run.save(update_fields=COLUMNS)
+                store(run, fail(state, reason))
             release(lease)
         jobbook.poke(lease.run_id)
     except LeaseLost:

@@ -19,7 +19,7 @@ from stitchweb.programs.models import Revision
 from stitchweb.runs import dispatch, events
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.blobs import RunBlobs
-from stitchweb.runs.models import Control, Run
+from stitchweb.runs.models import Control, Run, RunState
 from stitchweb.teams.access import WORKERS, require_role
 from stitchweb.teams.models import User
 
@@ -50,15 +50,13 @@ def create_run(owner: User | None, revision: Revision, options: Options, name: s
         engineer=engineer_name(options),
         protocol=options.protocol.id,
         synthetic=synthetic,
-        state={},
         poked_at=timezone.now(),
         created_at=datetime.fromtimestamp(at, UTC),
     )
     run.save()
     source = RunBlobs(run.pk).put(revision.text.encode())
     state = State(run=str(run.pk), name=name, source=source, entry=revision.entry, options=options)
-    run.state = state.model_dump(mode="json")
-    run.save(update_fields=["state"])
+    RunState.objects.create(run=run, state=state.model_dump(mode="json"))
     events.append(run, created(state, at, synthetic=synthetic))
     dispatch.send_on_commit(dispatch.ADVANCE, dispatch.AGENTS_QUEUE, run_id=run.pk)
     return run

@@ -1,4 +1,4 @@
-"""The columns of a run that lists show, from its state. The state stays the truth."""
+"""Storing a run's state, and the columns that lists show from it. The state stays the truth."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from django.utils import timezone
 
 from agents.result import line_of, sentence_of, verdict_of
 from agents.state import State
-from stitchweb.runs.models import Run
+from stitchweb.runs.models import Run, RunState
 
 COLUMNS = [
-    "state", "status", "step", "candidates", "best", "speed", "speedup", "speedup_low", "speedup_high", "speedup_compile",
-    "verdict", "stop_cause", "sentence", "result", "started_at", "ended_at", "changed_at",
+    "status", "step", "candidates", "best", "speed", "speedup", "speedup_low", "speedup_high", "speedup_compile", "coverage",
+    "verdict", "stop_cause", "sentence", "started_at", "ended_at", "changed_at",
 ]  # fmt: skip
 
 
-def put_state(run: Run, state: State) -> None:
-    """Write the state and what follows from it into the row's fields. The caller saves `COLUMNS`."""
-    run.state = state.model_dump(mode="json")
+def store(run: Run, state: State) -> None:
+    """Keep the state and what follows from it. Two queries; the transaction is the caller's."""
+    put_columns(run, state)
+    run.save(update_fields=COLUMNS)
+    kept = {"state": state.model_dump(mode="json"), "result": line_of(state) if state.status.ended else None}
+    RunState.objects.update_or_create(run=run, defaults=kept)
+
+
+def put_columns(run: Run, state: State) -> None:
+    """What follows from the state, into the row's fields. Nothing is saved."""
     run.status = state.status.value
     run.step = state.step
     run.candidates = len(state.candidates)
@@ -32,9 +39,9 @@ def put_state(run: Run, state: State) -> None:
     over = report.over_eager if report else None
     run.speed = report.speed.value if report else ""
     run.speedup, run.speedup_low, run.speedup_high = (over.value, over.low, over.high) if over else (None, None, None)
+    run.coverage = best.check.coverage if best and best.check else None
     run.speedup_compile = report.over_compile.value if report and report.over_compile else None
     if state.status.ended:
         run.verdict = verdict_of(state)
         run.sentence = sentence_of(state)
-        run.result = line_of(state)
         run.ended_at = datetime.fromtimestamp(state.now, UTC) if state.now is not None else run.changed_at

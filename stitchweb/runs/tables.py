@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.utils.safestring import SafeString
 
@@ -53,7 +52,7 @@ def rows_of(runs: Iterable[Run]) -> list[RunRow]:
     pairs = [(run, _interval(run)) for run in runs]
     axis = _axis(i for _, i in pairs)
     return [
-        RunRow(run, found, interval(found, axis, mute=run.speed != "faster") if found else "", _coverage(run.result))
+        RunRow(run, found, interval(found, axis, mute=run.speed != "faster") if found else "", run.coverage)
         for run, found in pairs
     ]
 
@@ -62,11 +61,6 @@ def scale_of(rows: Sequence[RunRow]) -> SafeString | str:
     """The axis under the marks of these rows."""
     intervals = [row.interval for row in rows]
     return interval_axis(_axis(intervals)) if any(intervals) else ""
-
-
-def _coverage(result: Any) -> float | None:
-    value = result.get("operator_coverage") if isinstance(result, dict) else None
-    return float(value) if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True)

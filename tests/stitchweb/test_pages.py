@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from stitchweb.programs.models import Program, Revision
-from stitchweb.runs.models import Run
+from stitchweb.runs.models import Run, RunState
 from tests.stitchweb.markup import well_formed
 from tests.stitchweb.views_for_tests import REFERENCE, story
 from tests.stitchweb.world_for_tests import World, make_world, pages_of, tell_run
@@ -252,4 +252,4 @@ def _give_state(run: Run) -> None:
     state = run.load()
     files = {"model_new.py": RunBlobs(run.pk).put(REFERENCE.replace("Model(", "ModelNew(").encode())}
     made = Candidate(id="c1", parent=None, todo=None, title="the same", files=files, sha256="0" * 64, verdict="verified")
-    Run.objects.filter(pk=run.pk).update(state=state.model_copy(update={"candidates": (made,)}).model_dump(mode="json"))
+    RunState.objects.filter(run=run).update(state=state.model_copy(update={"candidates": (made,)}).model_dump(mode="json"))

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from agents.state import Plan, Status, Todo
-from stitchweb.runs.models import Control, Run
+from stitchweb.runs.models import Control, RunState
 from tests.stitchweb.world_for_tests import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def told() -> World:
         todos=(Todo(id="t1", kind="fuse", title="Fuse"), Todo(id="t2", kind="memory", title="Read once")),
     )
     state = told.waiting.load().model_copy(update={"plans": (plan,), "status": Status.AWAITING_APPROVAL})
-    Run.objects.filter(pk=told.waiting.pk).update(state=state.model_dump(mode="json"))
+    RunState.objects.filter(run=told.waiting).update(state=state.model_dump(mode="json"))
     return told
 
 

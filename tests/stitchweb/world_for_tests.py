@@ -16,7 +16,7 @@ from gpu_runner.contracts import PROTOCOLS, Analysis
 from stitchweb.programs.models import Program, Revision, Suite
 from stitchweb.programs.services import Upload, create_program
 from stitchweb.runs.blobs import RunBlobs
-from stitchweb.runs.models import Event, Run
+from stitchweb.runs.models import Event, Run, RunState
 from stitchweb.teams.models import Role, Team, User
 from stitchweb.teams.services import create_team, create_user, set_role
 from tests.stitchweb.views_for_tests import DEVICE, REFERENCE, START, refused_story, story
@@ -58,11 +58,11 @@ def tell_run(
     over = report.over_eager if report else None
     run = Run.objects.create(
         team=revision.program.team, revision=revision, owner=owner, name=revision.program.name, target="cpu", engineer="offline",
-        protocol="strict/1", state={}, status=view.status.status.value, last_seq=events[-1].seq, candidates=len(view.candidates),
+        protocol="strict/1", status=view.status.status.value, last_seq=events[-1].seq, candidates=len(view.candidates),
         verdict=view.result.verdict if view.result else "", sentence=view.result.sentence if view.result else "", best=view.best or "",
         speed=report.speed if report else "", speedup=over.value if over else None, speedup_low=over.low if over else None,
         speedup_high=over.high if over else None,
-        speedup_compile=report.over_compile.value if report and report.over_compile else None, result={"operator_coverage": 0.987},
+        speedup_compile=report.over_compile.value if report and report.over_compile else None, coverage=0.987,
     )  # fmt: skip
     store = RunBlobs(run.pk)
     for data in blobs._bytes.values():
@@ -70,7 +70,8 @@ def tell_run(
     header = view.header
     assert header is not None
     state = State(run=str(run.pk), name=run.name, source=header.source, options=Options(protocol=PROTOCOLS["strict"]))
-    Run.objects.filter(pk=run.pk).update(state=state.model_copy(update={"status": view.status.status}).model_dump(mode="json"))
+    stored = state.model_copy(update={"status": view.status.status}).model_dump(mode="json")
+    RunState.objects.create(run=run, state=stored)
     Event.objects.bulk_create(
         Event(run=run, seq=e.seq, kind=e.kind, who=e.who, at=e.at + move, payload=e.payload) for e in events
     )

@@ -19,9 +19,9 @@ from stitchweb.runs import history
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.demo.play import Play
 from stitchweb.runs.demo.scripts import SCRIPTS, Script
-from stitchweb.runs.models import Blob, Event, Run, Snapshot
+from stitchweb.runs.models import Blob, Event, Run, RunState, Snapshot
 from stitchweb.runs.services import engineer_name
-from stitchweb.runs.summary import put_state
+from stitchweb.runs.summary import store
 from stitchweb.teams.models import Role, Team, User
 from stitchweb.teams.services import create_team, create_user, set_role
 
@@ -109,14 +109,14 @@ def _tell(script: Script, revision: Revision, owner: User, at: float) -> Run:
     options = Options(protocol=PROTOCOLS["strict"], approve_plan=script.waits, budget=Budget(attempts=len(script.attempts) + 2))
     run = Run.objects.create(
         team=revision.program.team, revision=revision, owner=owner, name=revision.program.name, target=options.target,
-        engineer=engineer_name(options), protocol=options.protocol.id, synthetic=True, state={}, created_at=_time(at),
+        engineer=engineer_name(options), protocol=options.protocol.id, synthetic=True, created_at=_time(at),
     )  # fmt: skip
     blobs = RunBlobs(run.pk)
     state = State(
         run=str(run.pk), name=run.name, source=blobs.put(revision.text.encode()), entry=revision.entry, options=options
     )
     play = Play(script, state, blobs, at)
-    put_state(run, play.run())
+    store(run, play.run())
     run.changed_at = _time(play.at)
     run.last_seq = len(play.told)
     run.save()
@@ -151,6 +151,8 @@ def _copy(templates: list[Run], revisions: list[Revision], people: list[User], c
     firsts = {e.run_id: e for e in Event.objects.filter(run__in=set(templates), seq=1)}
     views = {s.run_id: s for s in Snapshot.objects.filter(run__in=set(templates))}
     Event.objects.bulk_create(_first(firsts[template.pk], run, shift) for run, template, shift in copies)
+    states = {s.run_id: s for s in RunState.objects.filter(run__in=set(templates))}
+    RunState.objects.bulk_create(_state(states[template.pk], run) for run, template, _ in copies)
     Snapshot.objects.bulk_create(
         _snapshot(views[template.pk], run, shift) for run, template, shift in copies if template.pk in views
     )
@@ -173,6 +175,10 @@ def _first(event: Event, run: Run, shift: float) -> Event:
     """The event that names the run."""
     payload = event.payload | {"run": str(run.pk), "name": run.name}
     return Event(run=run, seq=1, kind=event.kind, who=event.who, at=event.at + shift, payload=payload)
+
+
+def _state(stored: RunState, run: Run) -> RunState:
+    return RunState(run=run, state=stored.state | {"run": str(run.pk), "name": run.name}, result=stored.result)
 
 
 def _snapshot(snapshot: Snapshot, run: Run, shift: float) -> Snapshot:
