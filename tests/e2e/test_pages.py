@@ -1,0 +1,234 @@
+"""The pages in a real browser: quiet consoles, the policy kept, readable by machines, usable by key and on a phone, alive."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.site import CHROMIUM, FLAGS, Site, told_site
+from tests.stitchweb.markup import squeezed
+
+pytestmark = pytest.mark.e2e
+AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe.min.js").read_text()
+WAIT = 20_000  # ms for what a loaded machine may take
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with told_site() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def opened(
+    browser: Browser, site: Site, width: int = 1280, theme: str = "light", who: str = "ada", script: bool = True
+) -> Page:
+    """A signed-in page that remembers what its console and its policy complained about."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=script, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.complaints = []  # type: ignore[attr-defined]
+    page.on("console", lambda m: page.complaints.append(m.text) if m.type in ("error", "warning") else None)  # type: ignore[attr-defined]
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))  # type: ignore[attr-defined]
+    page.goto(site.base + site.login(who))
+    return page
+
+
+@pytest.fixture(scope="module")
+def narrow(browser: Browser, site: Site) -> Page:
+    return opened(browser, site, width=360, theme="dark")
+
+
+@pytest.fixture(scope="module")
+def wide(browser: Browser, site: Site) -> Page:
+    return opened(browser, site)
+
+
+PAGES = [
+    "library", "library-none", "runs", "upload", "upload-example", "program", "suite", "status", "run-done", "run-live", "run-waiting",
+    "run-refused", "run-pinned", "run-plan", "run-edit",
+]  # fmt: skip
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds, one line per element. It runs in the page's isolated side, which the policy does not bind."""
+    page.evaluate(AXE)
+    found = page.evaluate(
+        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
+    )
+    return [f"{v['id']}: {n['target']} {n['failureSummary'][:160]}" for v in found["violations"] for n in v["nodes"]]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_wide_light_page_is_quiet_and_accessible(wide: Page, site: Site, name: str) -> None:
+    wide.complaints.clear()  # type: ignore[attr-defined]
+    wide.goto(site.base + site.pages[name])
+    assert violations(wide) == []
+    assert wide.complaints == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_narrow_dark_page_fits_is_quiet_and_accessible(narrow: Page, site: Site, name: str) -> None:
+    narrow.complaints.clear()  # type: ignore[attr-defined]
+    narrow.goto(site.base + site.pages[name])
+    assert narrow.evaluate("document.documentElement.scrollWidth") == 360
+    assert violations(narrow) == []
+    assert narrow.complaints == []  # type: ignore[attr-defined]
+
+
+def test_the_login_page_is_accessible(browser: Browser, site: Site) -> None:
+    page = browser.new_page()
+    page.goto(f"{site.base}/login/")
+    assert violations(page) == []
+    page.close()
+
+
+def test_everything_that_acts_is_reached_by_key_with_a_visible_focus(wide: Page, site: Site) -> None:
+    wide.goto(site.base + site.pages["run-live"])
+    wide.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+    wanted = wide.evaluate(
+        "() => [...document.querySelectorAll('a[href], button:not([disabled]), input, select, textarea')]"
+        ".filter(e => e.getClientRects().length && e.type !== 'hidden').length"
+    )
+    reached = set()
+    for _ in range(wanted + 40):
+        wide.keyboard.press("Tab")
+        place = wide.evaluate(
+            "() => { const e = document.activeElement; const s = getComputedStyle(e);"
+            "return [[...document.querySelectorAll('*')].indexOf(e), e.matches('a, button, input, select, textarea'),"
+            "s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 1] }"
+        )
+        if place[1]:
+            assert place[2], "an element has focus and does not show it"
+            reached.add(place[0])
+    assert len(reached) >= wanted
+
+
+def test_the_first_load_weighs_less_than_the_budget(wide: Page, site: Site) -> None:
+    sizes: dict[str, int] = {}
+
+    def weigh(response: object) -> None:
+        sizes[response.url] = len(gzip.compress(response.body()))  # type: ignore[attr-defined]
+
+    page = wide.context.new_page()
+    page.on("response", weigh)
+    page.goto(site.base + site.pages["run-done"], wait_until="networkidle")
+    page.close()
+    assert sum(sizes.values()) <= 250_000, sizes
+    assert all(url.startswith(site.base) for url in sizes)
+
+
+def test_without_a_script_the_run_page_shows_everything_and_steers(browser: Browser, site: Site) -> None:
+    page = opened(browser, site, script=False)
+    page.goto(site.base + site.pages["run-done"])
+    for heading in ("Plan v1", "Candidates", "c5 against c3", "Timing of c5", "Checks of c5", "Build of c5", "Profile of c5"):
+        assert page.get_by_role("heading", name=heading).is_visible()
+    assert page.get_by_role("link", name="Reload").is_visible()
+    page.get_by_role("link", name="reference", exact=True).click()
+    assert page.get_by_role("heading", name="c5 against the reference").is_visible()
+    page.goto(site.base + site.pages["run-waiting"])
+    page.get_by_role("textbox", name="To the Planner and the Coder").fill("a hint without a script")
+    page.get_by_role("button", name="Send hint").click()
+    assert page.url.endswith(site.pages["run-waiting"])
+    page.context.close()
+
+
+def test_the_file_chooser_puts_one_file_into_the_form(wide: Page, site: Site) -> None:
+    wide.goto(site.base + "/upload/")
+    wide.set_input_files("#files", {"name": "mine.py", "mimeType": "text/x-python", "buffer": b"import torch\n# mine\n"})
+    wide.wait_for_function("document.getElementById('text').value.includes('# mine')", timeout=WAIT)
+    assert wide.input_value("input[name=name]") == "mine"
+    wide.get_by_text("Build them from shapes and types").click()
+    wide.get_by_role("button", name="Add an argument").click()
+    assert wide.get_by_role("textbox", name="Shape of argument 2").is_visible()
+
+
+def test_a_diff_changes_side_in_place(wide: Page, site: Site) -> None:
+    wide.complaints.clear()  # type: ignore[attr-defined]
+    wide.goto(site.base + site.pages["run-done"])
+    wide.get_by_role("link", name="reference", exact=True).click()
+    wide.get_by_role("heading", name="c5 against the reference").wait_for(timeout=WAIT)
+    assert wide.url.endswith(site.pages["run-done"])
+    assert wide.complaints == []  # type: ignore[attr-defined]
+
+
+def main_part(page: Page) -> str:
+    """The page as it stands, without what its script counts and what the reader's focus adds."""
+    html = page.evaluate("document.getElementById('main').outerHTML")
+    html = re.sub(r"<time[^>]*data-since[^>]*>[^<]*</time>", "<time>", html)
+    return squeezed(re.sub(r' name="csrfmiddlewaretoken" value="[^"]*"', "", html))
+
+
+def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site: Site) -> None:
+    page = opened(browser, site)
+    page.goto(site.base + site.pages["run-live"])
+    page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+    page.fill("#main textarea[name=text]", "half a hint")
+    before = int(page.inner_text("#live-seq"))
+
+    last = site.tell(6)
+    page.wait_for_function(f"document.getElementById('live-seq').textContent === '{last}'", timeout=WAIT)
+    assert last == before + 6
+
+    page.context.set_offline(True)
+    page.evaluate("document.getElementById('live').socket.close()")
+    page.wait_for_selector("#live-state.warn-t", timeout=WAIT)
+    assert f"showing up to event {last}" in page.inner_text("#live-state")
+    missed = site.tell(8)
+    assert page.inner_text("#live-seq") == str(last)
+
+    page.context.set_offline(False)
+    page.wait_for_function(f"document.getElementById('live-seq').textContent === '{missed}'", timeout=WAIT)
+    end = site.tell()
+    page.wait_for_function(f"document.getElementById('live-seq').textContent === '{end}'", timeout=WAIT)
+    assert page.input_value("#main textarea[name=text]") == "half a hint"
+    seqs = page.evaluate("[...document.querySelectorAll('#event-rows li')].map(e => Number(e.id.slice(3)))")
+    assert seqs == sorted(set(seqs), reverse=True)
+
+    live = main_part(page)
+    page.reload()
+    page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+    assert main_part(page) == live
+    assert page.get_by_text("2.01×").first.is_visible()
+    page.context.close()
+
+
+def test_a_viewer_sees_no_controls(browser: Browser, site: Site) -> None:
+    page = opened(browser, site, who="vera")
+    page.goto(site.base + site.pages["run-waiting"])
+    assert page.get_by_role("button", name="Cancel").count() == 0
+    assert page.get_by_text("you can watch, not steer").is_visible()
+    page.context.close()
+
+
+def test_a_socket_of_somebody_outside_is_told_that_the_run_is_gone(browser: Browser, site: Site) -> None:
+    page = opened(browser, site, who="oscar")
+    code = page.evaluate(
+        "path => new Promise(done => { const s = new WebSocket(location.origin.replace('http', 'ws') + path);"
+        "s.onclose = event => done(event.code); })",
+        f"/ws/runs/{site.live_pk}/?since=0",
+    )
+    assert code == 4404
+    page.context.close()
+
+
+def test_static_files_carry_their_content_in_their_name(site: Site) -> None:
+    html = urllib.request.urlopen(f"{site.base}/login/").read().decode()
+    sheets = re.findall(r'href="(/static/css/[^"]+)"', html)
+    assert sheets
+    assert all(re.search(r"\.[0-9a-f]{12}\.css$", sheet) for sheet in sheets), json.dumps(sheets)
