@@ -81,13 +81,25 @@ def _resend_jobs() -> int:
         patience = RESEND_S * 2 ** min(max(0, job.sends - 1), 6)
         if job.sent_at is not None and job.sent_at > now - timedelta(seconds=patience):
             continue
+        unheard = job.sends > 0 and job.claims == 0
         try:
             jobbook.send(job)
         except Exception as error:  # whatever the broker's client raises: it is away, and the next sweep tries again
             logger.warning("the broker does not take messages: %s", error)
             break
+        if unheard:
+            _say_nobody_came(job, int((now - job.created_at).total_seconds()))
         sent += 1
     return sent
+
+
+@transaction.atomic
+def _say_nobody_came(job: Job, seconds: int) -> None:
+    """On the run's page: no runner has taken the step, and where to look."""
+    job, run = jobbook.locked(job.pk)
+    if run is not None and job.state == JobState.QUEUED:
+        what = f"No runner of {job.queue} has taken this step for {seconds // 60} min. The status page shows who works on what."
+        jobbook.tell_waiting(run, job, what)
 
 
 def _poke_runs() -> int:

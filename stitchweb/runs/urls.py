@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from stitchweb.runs import feed
 from stitchweb.runs.views import library, page, status, steer, take_home, upload
 
 urlpatterns = [
@@ -15,6 +16,7 @@ urlpatterns = [
     path("status/", status.status, name="status"),
     path("runs/", page.run_list, name="runs"),
     path("runs/<int:pk>/", page.run_page, name="run"),
+    path("runs/<int:pk>/events", feed.events, name="run-events"),
     path("runs/<int:pk>/control", steer.steer, name="run-control"),
     path("runs/<int:pk>/plan", steer.edit_plan, name="run-plan"),
     path("runs/<int:pk>/candidates/<slug:cid>/diff", page.diff_fragment, name="run-diff"),
