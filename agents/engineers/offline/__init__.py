@@ -1,8 +1,8 @@
 """The engineer that needs no model, no key and no network: it knows the classical optimisations and when they pay.
 
-Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `lower` (ATen as values over axes), `nests` (which
-loops), `fusions` and its siblings (what could be one kernel), `costs`, `planner` (the to-do list), `emit` (C++ and Python),
-`coder` (the files) and `decide` (the Verifier's word). Everything works on the graph as data; torch is never imported.
+Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `lower` (ATen as values over axes), `nests`
+(which loops), `fusions`, `products` and `recurrent` (what could be one kernel), `costs`, `planner` (the to-do list), `emit`
+(C++ and Python), `coder` (the files) and `decide` (the Verifier's word). All of it works on the graph as data, without torch.
 """
 
 from __future__ import annotations

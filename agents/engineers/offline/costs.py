@@ -64,3 +64,37 @@ def eager_gemm_s(flops: float, ceilings: Ceilings) -> float:
 
 def our_gemm_s(flops: float, moved: int, ceilings: Ceilings) -> float:
     return KERNEL_S + flops / (0.7 * ceilings.flops) + moved / ceilings.bandwidth / 4
+
+
+def eager_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
+    """Any one node as eager runs it; a view costs its dispatch."""
+    name = short(node.target)
+    if name in ("linear", "conv2d", "conv1d", "matmul", "bmm", "scaled_dot_product_attention", "lstm", "gru"):
+        return eager_gemm_s(product_flops(view, node), ceilings)
+    if node.out and node.out[0] is not None and (node.target == "getitem" or name in _VIEWS):
+        return CALL_S / 3
+    return eager_pointwise_s(view, node, ceilings)
+
+
+_VIEWS = frozenset("view reshape permute transpose unsqueeze squeeze expand select slice split unbind t".split())
+
+
+def product_flops(view: View, node: GraphNode) -> float:
+    """Multiply-adds × 2 of a product, from the shapes: each number of the result sums over what the operands share."""
+    specs = [s for n in view.operands(node) if (s := view.spec(n)) is not None]
+    out = next((s for s in node.out if s is not None), None)
+    if out is None or len(specs) < 2:
+        return 0.0
+    name = short(node.target)
+    if name.startswith("conv"):
+        weight = specs[1].shape
+        inner = 1
+        for size in weight[1:]:
+            inner *= size
+        return 2.0 * out.numel * inner
+    if name in ("lstm", "gru"):
+        weights = sum(s.numel for s in specs[1:] if len(s.shape) == 2)
+        return 2.0 * weights * out.numel / max(out.shape[-1], 1)
+    if name == "scaled_dot_product_attention":
+        return 4.0 * out.numel * specs[1].shape[-2]
+    return 2.0 * out.numel * specs[0].shape[-1]

@@ -91,7 +91,7 @@ def _evidence(context: Context, candidate: Candidate, todo: Todo | None) -> tupl
 def _why_off(off: float) -> str:
     if off > 0:
         return "eager wrote and re-read more intermediates than the operation times showed"
-    return "PyTorch's own kernels for these operations were nearer the ceiling than estimated, or the tensors already stay in cache"
+    return "PyTorch's own kernels here were nearer the ceiling than estimated, or the tensors already stay in cache"
 
 
 def _sentence(candidate: Candidate, todo: Todo | None) -> str:

@@ -1,4 +1,4 @@
-"""Finds pointwise chains, reductions and normalisations that fuse: greedy growth in execution order, with the lowering as oracle."""
+"""Finds pointwise chains, reductions and norms that fuse: grown greedily in execution order, with the lowering as oracle."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
     home: dict[str, set[str]] = {}
     for node in view.graph.nodes:
         name = short(node.target) if node.target != "getitem" else "getitem"
-        if node.name in taken or name not in RULES:
+        if node.name in taken or name not in RULES or node.name in home:
             continue
+        # An operation with several results is done together with the nodes that pick them apart.
+        picks = {u for u in view.users[node.name] if view.nodes[u].target == "getitem"} if not node.single else set()
         near: list[set[str]] = []
         for operand in view.operands(node):
             group = home.get(operand)
@@ -43,7 +45,7 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
         if name not in VIEWS and name != "getitem":
             choices.append([])
         for chosen in choices:
-            union = set().union({node.name}, *chosen)
+            union = set().union({node.name}, picks, *chosen)
             if len(union) <= MAX_NODES and view.convex(union) and _works(view, union):
                 for group in chosen:
                     groups.remove(group)

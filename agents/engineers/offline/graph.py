@@ -56,7 +56,7 @@ def is_dense(spec: TensorSpec) -> bool:
 
 
 class View:
-    """Lookups over one graph. Nodes are numbered in execution order; sets of nodes are bit masks, so that reachability is cheap."""
+    """Lookups over one graph. Nodes are numbered in execution order; sets of nodes are bit masks: reachability is cheap."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -29,7 +29,8 @@ class Value:
     """An expression. `kind` float values are float32, `int` int64, `bool` one byte.
 
     op "load": `tensor` names the source; "gather": a load whose dimension `gather_dim` is addressed by `args[0]`;
-    "const": `number`; "reduce": `fn` is sum, max or min over `over`; "call": `fn` is the name of a C++ expression of `emit.expressions`.
+    "const": `number`; "reduce": `fn` is sum, max, min or top (a maximum that may lose NaN) over `over`; "call": `fn` is the
+    name of a C++ expression of `emit.expressions`.
     """
 
     op: Literal["load", "const", "call", "reduce", "gather"]

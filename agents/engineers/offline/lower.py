@@ -17,8 +17,8 @@ from gpu_runner.contracts import GraphNode
 Rule = Callable[[Builder, GraphNode], "Value | tuple[Value | None, ...]"]
 RULES: dict[str, Rule] = {}
 VIEWS = frozenset(
-    {"view", "reshape", "_unsafe_view", "flatten", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "clone", "contiguous",
-     "detach", "alias", "dropout", "_to_copy"}
+    {"view", "reshape", "_unsafe_view", "flatten", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "clone",
+     "contiguous", "detach", "alias", "dropout", "_to_copy"}
 )  # fmt: skip
 
 
@@ -464,7 +464,7 @@ def _softmax(b: Builder, node: GraphNode) -> Value:
     _float_result(node)
     x = b.get(node.args[0])
     dim = [node.args[1]]
-    e = b.call("exp", b.call("sub", x, b.reduce("max", x, dim)))
+    e = b.call("exp", b.call("sub", x, b.reduce("top", x, dim)))
     return b.call("mul", e, b.call("reciprocal", b.reduce("sum", e, dim)))
 
 
@@ -473,13 +473,13 @@ def _log_softmax(b: Builder, node: GraphNode) -> Value:
     _float_result(node)
     x = b.get(node.args[0])
     dim = [node.args[1]]
-    shifted = b.call("sub", x, b.reduce("max", x, dim))
+    shifted = b.call("sub", x, b.reduce("top", x, dim))
     return b.call("sub", shifted, b.call("log", b.reduce("sum", b.call("exp", shifted), dim)))
 
 
 def _log_sum_exp(b: Builder, x: Value, dims: list[int]) -> Value:
     """Kept dimensions. A row of -inf alone gives -inf, as in PyTorch, because its maximum is not subtracted."""
-    top = b.call("finite_or_zero", b.reduce("max", x, dims))
+    top = b.call("finite_or_zero", b.reduce("top", x, dims))
     return b.call("add", b.call("log", b.reduce("sum", b.call("exp", b.call("sub", x, top)), dims)), top)
 
 

@@ -1,10 +1,10 @@
-"""The Planner: regions of one kind become one item of the to-do list, with the gain that bytes, arithmetic and op times predict."""
+"""The Planner: regions of one kind become one to-do, with the gain that bytes, arithmetic and op times predict."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.engineers.offline.costs import Ceilings
+from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.opportunities import find_regions
 from agents.engineers.offline.regions import Region
@@ -34,39 +34,62 @@ def regions_of(analysis: Analysis) -> tuple[View, list[Region]]:
     """The graph and everything that could be done to it. The same analysis gives the same regions with the same keys."""
     assert analysis.graph is not None
     view = View(analysis.graph)
-    regions = find_regions(view, Ceilings.of(analysis.device))
-    _calibrate(view, regions, analysis)
+    ceilings = Ceilings.of(analysis.device)
+    regions = find_regions(view, ceilings)
+    _calibrate(view, regions, analysis, ceilings)
     return view, regions
 
 
-def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis) -> None:
-    """Replace estimated eager times by measured ones: each kind of operation's time, shared among its nodes by output size."""
-    measured: dict[str, float] = {}
+# What the profiler calls an operation of the graph, where the names differ.
+PROFILED = {
+    "layer_norm": ("native_layer_norm",),
+    "group_norm": ("native_group_norm",),
+    "_native_batch_norm_legit_no_training": ("native_batch_norm", "batch_norm"),
+    "_native_batch_norm_legit_functional": ("native_batch_norm", "batch_norm"),
+    "linear": ("addmm", "mm"),
+    "matmul": ("bmm", "mm"),
+    "conv2d": ("mkldnn_convolution", "convolution_overrideable", "_slow_conv2d_forward"),
+    "softmax": ("_softmax",),
+    "log_softmax": ("_log_softmax",),
+    "cross_entropy_loss": ("_log_softmax", "nll_loss_forward"),
+    "embedding": ("index_select", "embedding"),
+    "lstm": ("mkldnn_rnn_layer", "lstm"),
+    "adaptive_avg_pool2d": ("mean", "_adaptive_avg_pool2d"),
+    "scaled_dot_product_attention": ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
+}
+
+
+def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilings: Ceilings) -> None:
+    """Bring the estimates to this machine, as it is now.
+
+    An operation that the profiler timed takes that time, shared among its nodes as the estimates say; the others are scaled so
+    that everything adds up to the measured forward. Our kernels are scaled by the same factor: a machine that runs eager
+    slower than the ceilings promise runs them slower too.
+    """
+    estimates = {n.name: eager_s(view, n, ceilings) for n in view.graph.nodes}
+    whole = sum(estimates.values())
+    total = (analysis.eager_ms or 0.0) * 1e-3
+    if not total or not whole:
+        return
+    factor = total / whole
+    profiled: dict[str, float] = {}
     for op in analysis.ops:
         name = op.op.replace("::", ".").removeprefix("aten.").split(".")[0]
-        measured[name] = measured.get(name, 0.0) + op.time_ns * 1e-9
-    sizes: dict[str, int] = {}
+        profiled[name] = profiled.get(name, 0.0) + op.time_ns * 1e-9
+    seen = sum(profiled.values())
+    kinds: dict[str, float] = {}
     for node in view.graph.nodes:
-        sizes[short(node.target)] = sizes.get(short(node.target), 0) + _size(view, node.name)
+        kinds[short(node.target)] = kinds.get(short(node.target), 0.0) + estimates[node.name]
     for region in regions:
-        known = 0.0
-        names = [n for n in region.nodes if short(view.nodes[n].target) in measured]
-        for name in names:
+        region.eager_s = 0.0
+        for name in region.nodes:
             kind = short(view.nodes[name].target)
-            known += measured[kind] * _size(view, name) / max(sizes[kind], 1)
-        if known > 0 and {short(view.nodes[n].target) for n in region.nodes} & measured.keys() >= set(region.ops):
-            region.eager_s = known
-    total = (analysis.eager_ms or 0.0) * 1e-3
-    estimated = sum(r.eager_s for r in regions)
-    if total and estimated > total:
-        for region in regions:
-            scale = total / estimated
-            region.eager_s *= scale
-            region.kernel_s *= scale
-
-
-def _size(view: View, name: str) -> int:
-    return sum(spec.numel for spec in view.nodes[name].out if spec)
+            timed = sum(profiled.get(n, 0.0) for n in dict.fromkeys((kind, *PROFILED.get(kind, ()))))
+            if timed and seen and kinds[kind]:
+                region.eager_s += total * timed / seen * estimates[name] / kinds[kind]
+            else:
+                region.eager_s += estimates[name] * factor
+        region.kernel_s *= max(1.0, factor)
 
 
 def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:
@@ -86,7 +109,8 @@ def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:
         todos.append((gain, _todo(view, kind, members, gain, total)))
     todos.sort(key=lambda pair: -pair[0])
     left = {short(n.target) for n in view.graph.nodes} - {op for r in regions for op in r.ops}
-    note = f"{len(view.graph.nodes)} operations captured, {sum(len(r.nodes) for r in regions)} of them in {len(regions)} possible kernels."
+    inside = sum(len(region.nodes) for region in regions)
+    note = f"{len(view.graph.nodes)} operations captured, {inside} of them in {len(regions)} possible kernels."
     if not todos:
         note += f" None promises a gain; what takes the time stays with PyTorch: {', '.join(sorted(left)[:8])}."
     return tuple(todo for _, todo in todos), note

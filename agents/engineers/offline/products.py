@@ -18,6 +18,7 @@ from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.regions import Region, Written
 from gpu_runner.contracts import GraphNode
 
+Seed = Callable[[Builder], None]
 MAX_EPILOGUE = 16
 
 
@@ -53,7 +54,9 @@ def seed_product(node: GraphNode, bias: str | None, channel: int) -> Callable[[B
     return seed
 
 
-def _epilogue(view: View, node: GraphNode, seed: Callable[[Builder], None], rows: int, columns: int, taken: set[str]) -> list[str]:
+def _epilogue(
+    view: View, node: GraphNode, seed: Callable[[Builder], None], rows: int, columns: int, taken: set[str]
+) -> list[str]:
     """The nodes after the product that can be done on its blocks: grown along execution order while they fit."""
     group = [node.name]
 
@@ -117,15 +120,18 @@ def _linear(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) ->
     if not group or not work:
         return None
     flops = 2.0 * m * n * k
-    eager = eager_gemm_s(flops, ceilings) + sum(eager_pointwise_s(view, view.nodes[g], ceilings) for g in group[1:] if not is_alias(view.nodes[g]))
+    after = [view.nodes[name] for name in group[1:] if not is_alias(view.nodes[name])]
+    eager = eager_gemm_s(flops, ceilings) + sum(eager_pointwise_s(view, other, ceilings) for other in after)
     ours = our_gemm_s(flops, w.nbytes + y.nbytes, ceilings)
     says = f"linear {k} → {n} on {m} rows, then {', '.join(dict.fromkeys(work))} on each block of the result"
-    write = partial(_write_linear, node=node, group=tuple(group), seed=seed, source=source, weight=weight, sizes=(m, n, k), says=says)
+    write = partial(
+        _write_linear, node=node, group=tuple(group), seed=seed, source=source, weight=weight, sizes=(m, n, k), says=says
+    )
     return Region("gemm", tuple(group), write, eager, ours, says, ("linear", *work))
 
 
 def _write_linear(
-    view: View, name: str, *, node: GraphNode, group: tuple[str, ...], seed: Callable[[Builder], None], source: str, weight: str,
+    view: View, name: str, *, node: GraphNode, group: tuple[str, ...], seed: Seed, source: str, weight: str,
     sizes: tuple[int, int, int], says: str,
 ) -> Written:  # fmt: skip
     nest = make_nest(view, group, seed, sizes[1])
@@ -141,7 +147,9 @@ def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str
         return None
     if len(x.shape) != 4:
         return None
-    stride, padding, dilation = (_pair(argument(node, k, n, d)) for k, n, d in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1)))
+    stride, padding, dilation = (
+        _pair(argument(node, k, n, d)) for k, n, d in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1))
+    )
     groups = argument(node, 6, "groups", 1)
     if stride is None or padding is None or dilation is None:
         return None
@@ -177,7 +185,7 @@ def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str
 
 
 def _write_convolution(
-    view: View, name: str, *, group: tuple[str, ...], seed: Callable[[Builder], None], source: str, weight: str, depthwise: bool,
+    view: View, name: str, *, group: tuple[str, ...], seed: Seed, source: str, weight: str, depthwise: bool,
     stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int], says: str,
 ) -> Written:  # fmt: skip
     result = view.spec(group[0])
@@ -198,5 +206,3 @@ def _pair(value: object) -> tuple[int, int] | None:
 def _comment(view: View, group: tuple[str, ...], says: str) -> str:
     lines = list(dict.fromkeys(view.nodes[n].line for n in group if view.nodes[n].line))
     return f"Fuses {says}." + (f"\nIn the reference: {'; '.join(lines[:3])}" if lines else "")
-
-

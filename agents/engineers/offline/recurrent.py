@@ -55,7 +55,8 @@ def _region(view: View, node: GraphNode, ceilings: Ceilings) -> Region | None:
     eager = flops / (0.35 * ceilings.flops) + layers * time * STEP_S
     ours = KERNEL_S + flops / (0.55 * ceilings.flops) + layers * time * 1.5e-6
     kind = "LSTM" if gates == 4 else "GRU"
-    says = f"{kind} of {layers} layer{'s' if layers > 1 else ''}, {time} steps, batch {batch}, {width} → {hidden}, all steps in one kernel"
+    depth = f"{layers} layer{'s' if layers > 1 else ''}"
+    says = f"{kind} of {depth}, {time} steps, batch {batch}, {width} → {hidden}, all steps in one kernel"
     nodes = (node.name, *view.order(picks))
     write = partial(
         _write, node=node, nodes=nodes, names=names, initial=initial, sizes=(batch, time, width, hidden, layers), says=says
@@ -80,7 +81,9 @@ def _write(
     scratch = [sizes_of[label] for label in missing] + ([rows * hidden] * min(layers - 1, 2)) + [work]
     out = Lines()
     where = f" Reference: {node.line}" if node.line else ""
-    for line in comment(f"{says}.{where}\nLaunch: one parallel region per layer; recurrent.h says how the steps are shared out."):
+    for line in comment(
+        f"{says}.{where}\nLaunch: one parallel region per layer; recurrent.h says how the steps are shared out."
+    ):
         out(line)
     out('#include "recurrent.h"\n')
     pointers = ["const float* x", *(f"const float* {s}0" for s in "hc"[: len(initial)])]
@@ -109,7 +112,8 @@ def _write(
             last = f"c{at}" if gates == 4 else "nullptr"
             read, written = (steps if k == 0 else inner), (final if k == layers - 1 else inner)
             shape = f"{{{', '.join(map(str, (batch, time, inputs, hidden, *read, *written)))}}}"
-            out(f"recurrent::layer<{gates}>({shape}, {source}, w_ih{k}, w_hh{k}, {biases}, h0{at}, {cell}, {target}, h{at}, {last}, work);")
+            out(f"recurrent::layer<{gates}>({shape},")
+            out(f"    {source}, w_ih{k}, w_hh{k}, {biases}, h0{at}, {cell}, {target}, h{at}, {last}, work);")
     source_name = ref(node.args[0])
     assert source_name is not None
     call = Call(name, nodes, (source_name, *initial, *names), tuple(outputs), says, tuple(scratch))

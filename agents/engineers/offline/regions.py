@@ -20,7 +20,7 @@ class Written:
 
 @dataclass
 class Region:
-    """`kind` groups regions into to-do items. Times in seconds: `eager_s` of the nodes as PyTorch runs them, `kernel_s` predicted."""
+    """`kind` groups regions into to-do items. Seconds: `eager_s` of the nodes as PyTorch runs them, `kernel_s` predicted."""
 
     kind: str
     nodes: tuple[str, ...]

@@ -48,7 +48,9 @@ def emit_convolution(
     out(tail.function())
     out(f"constexpr long IMAGES = {images}, C = {channels}, HIGH = {high}, WIDE = {wide};  // of the padded input")
     out(f"constexpr long O = {outputs}, KH = {kh}, KW = {kw}, OUT_W = {out_w}, PIXELS = {out_h * out_w}, K = C * KH * KW;\n")
-    out("// Rows [p0, p0 + k) of the columns of 16 pixels from `first` on. Pixels of one row lie side by side when the stride is 1.")
+    out(
+        "// Rows [p0, p0 + k) of the columns of 16 pixels from `first` on. Pixels of one row lie side by side when the stride is 1."
+    )
     with out.block("static inline void pack_pixels(const float* image, long first, long p0, long k, float* panel) {"):
         out("long offset[gemm::NR];")
         with out.block("for (long j = 0; j < gemm::NR; ++j) {"):
@@ -71,7 +73,9 @@ def emit_convolution(
         with out.block("#pragma omp parallel\n    {"):
             if padded:
                 _pad(out, height, width, ph, pw)
-            out("alignas(64) float packed[KC * NR];") if PANELS == 1 else out(f"alignas(64) static thread_local float packed[KC * NR * {PANELS}];")
+            out("alignas(64) float packed[KC * NR];") if PANELS == 1 else out(
+                f"alignas(64) static thread_local float packed[KC * NR * {PANELS}];"
+            )
             out("#pragma omp for schedule(dynamic) collapse(2)")
             out("for (long n = 0; n < IMAGES; ++n) {")
             out.depth += 1
@@ -84,7 +88,9 @@ def emit_convolution(
                 with out.block("for (long pixel = first; pixel < end; pixel += NR) {"):
                     out("float* panel = packed + (pixel - first) * KC;")
                     out("pack_pixels(image, pixel, p, k, panel);")
-                    out(f"strip(O, w + p, K, panel, k, {tail.accumulator} + n * O * PIXELS + pixel, PIXELS, least(end - pixel, NR), p > 0);")
+                    out(
+                        f"strip(O, w + p, K, panel, k, {tail.accumulator} + n * O * PIXELS + pixel, PIXELS, least(end - pixel, NR), p > 0);"
+                    )
             arguments = ", ".join(label for _, _, label in parameters)
             out(f"finish(n * O, (n + 1) * O, first, end, {arguments});")
             out.depth -= 1
@@ -132,7 +138,9 @@ def emit_depthwise(
     tail = Epilogue(nest, lambda t: _dtype(view, t), {"x", "w"})
     parameters = tail.parameters()
     out = Lines()
-    for line in comment(f"{about}\nLaunch: {images} × {channels} planes shared out over the threads; the inner loop is a vector of pixels."):
+    for line in comment(
+        f"{about}\nLaunch: {images} × {channels} planes shared out over the threads; the inner loop is a vector of pixels."
+    ):
         out(line)
     out('#include <cstring>\n#include "fastmath.h"\n')
     out(tail.function())
@@ -141,10 +149,14 @@ def emit_depthwise(
     with out.block(f'extern "C" void {name}(const float* x, const float* w, {pointers}) {{'):
         out("#pragma omp parallel for schedule(static)")
         with out.block(f"for (long plane = 0; plane < {images} * C; ++plane) {{"):
-            out(f"static thread_local float image[{high} * WIDE];  // the borders are written as zeros each time, the stack stays small")
+            out(
+                f"static thread_local float image[{high} * WIDE];  // the borders are written as zeros each time, the stack stays small"
+            )
             out("std::memset(image, 0, sizeof(image));")
             out(f"for (long r = 0; r < {height}; ++r)")
-            out(f"    std::memcpy(image + (r + {ph}) * WIDE + {pw}, x + (plane * {height} + r) * {width}, sizeof(float) * {width});")
+            out(
+                f"    std::memcpy(image + (r + {ph}) * WIDE + {pw}, x + (plane * {height} + r) * {width}, sizeof(float) * {width});"
+            )
             out(f"const float* f = w + plane % C * {kh * kw};")
             with out.block(f"for (long r = 0; r < {out_h}; ++r) {{"):
                 out(f"float* to = {tail.accumulator} + plane * PIXELS + r * OUT_W;")

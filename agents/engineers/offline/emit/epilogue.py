@@ -38,19 +38,19 @@ class Epilogue(Emitter):
         self.pointers[ACCUMULATOR] = self.accumulator
         pointers = ", ".join(f"{kind} {name}" for _, kind, name in self.parameters())
         out("// What the program does with the sums, on rows [row0, row1) and columns [col0, col1) of the result.")
-        with out.block(f"static inline void finish(long row0, long row1, long col0, long col1, {pointers}) {{"):
-            with out.block("for (long row = row0; row < row1; ++row) {"):
-                self._row_indices()
-                names: dict[Value, str] = {}
-                done: set[Axis] = set(nest.outer)
-                wanted = [s.value for s in nest.stores]
-                self._emit_values(wanted, done, names, only_ready=True)
-                column = nest.kept[0]
-                i = self.index[column]
-                out("#pragma omp simd")
-                with out.block(f"for (long {i} = col0; {i} < col1; ++{i}) {{"):
-                    self._emit_values(wanted, done | {column}, names)
-                    self._write(nest.stores, names)
+        head = f"static inline void finish(long row0, long row1, long col0, long col1, {pointers}) {{"
+        with out.block(head), out.block("for (long row = row0; row < row1; ++row) {"):
+            self._row_indices()
+            names: dict[Value, str] = {}
+            done: set[Axis] = set(nest.outer)
+            wanted = [s.value for s in nest.stores]
+            self._emit_values(wanted, done, names, only_ready=True)
+            column = nest.kept[0]
+            i = self.index[column]
+            out("#pragma omp simd")
+            with out.block(f"for (long {i} = col0; {i} < col1; ++{i}) {{"):
+                self._emit_values(wanted, done | {column}, names)
+                self._write(nest.stores, names)
         return out.text()
 
     def _row_indices(self) -> None:

@@ -42,19 +42,17 @@ def emit_linear(
         out("using namespace gemm;")
         with out.block("#pragma omp parallel\n    {"):
             out("#pragma omp for schedule(static)")
-            with out.block("for (long q = 0; q < PANELS; ++q)", ""):
-                with out.block("for (long p = 0; p < K; p += KC)", ""):
-                    out("pack_transposed(w, K, N, q * NR, p, least(K - p, KC), packed + q * NR * K + p * NR);")
+            with out.block("for (long q = 0; q < PANELS; ++q)", ""), out.block("for (long p = 0; p < K; p += KC)", ""):
+                out("pack_transposed(w, K, N, q * NR, p, least(K - p, KC), packed + q * NR * K + p * NR);")
             out("#pragma omp for schedule(dynamic) collapse(2)")
             out(f"for (long i = 0; i < M; i += {ROWS}) {{")
             out.depth += 1
             out(f"for (long q0 = 0; q0 < PANELS; q0 += {PANELS}) {{")
             out.depth += 1
             out(f"const long rows = least(M - i, {ROWS}), q1 = least(q0 + {PANELS}, PANELS);")
-            with out.block("for (long p = 0; p < K; p += KC)", ""):
-                with out.block("for (long q = q0; q < q1; ++q)", ""):
-                    out("strip(rows, x + i * K + p, K, packed + q * NR * K + p * NR, least(K - p, KC),")
-                    out(f"      {tail.accumulator} + i * N + q * NR, N, least(N - q * NR, NR), p > 0);")
+            with out.block("for (long p = 0; p < K; p += KC)", ""), out.block("for (long q = q0; q < q1; ++q)", ""):
+                out("strip(rows, x + i * K + p, K, packed + q * NR * K + p * NR, least(K - p, KC),")
+                out(f"      {tail.accumulator} + i * N + q * NR, N, least(N - q * NR, NR), p > 0);")
             arguments = ", ".join(label for _, _, label in parameters)
             out(f"finish(i, i + rows, q0 * NR, least(q1 * NR, N), {arguments});")
             out.depth -= 1

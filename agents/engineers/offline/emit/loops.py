@@ -18,7 +18,16 @@ from agents.engineers.offline.nests import tail_reductions
 MAX_BUFFER = 32768  # elements of a row kept on the stack of a thread (128 kB, a quarter of an L2 cache)
 PARTIAL = 4096  # elements summed in float32 lanes before the partial sum moves to double
 PARALLEL_FROM = 16384  # points below which waking the other threads costs more than it saves
-IDENTITY = {"sum": "0.0f", "max": "-std::numeric_limits<float>::infinity()", "min": "std::numeric_limits<float>::infinity()"}
+IDENTITY = {
+    "sum": "0.0f",
+    "top": "-std::numeric_limits<float>::infinity()",
+    "max": "-std::numeric_limits<float>::infinity()",
+    "min": "std::numeric_limits<float>::infinity()",
+}
+
+
+# How partial results combine; nan_max and nan_min keep a NaN, as PyTorch does, and stand in fastmath.h.
+COMBINE = {"sum": "+", "top": "max", "max": "nan_max", "min": "nan_min"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class Emitter:
         writes = [f"{c_type(self.types(s.name))}* __restrict {self.targets[id(s)]}" for s in nest.stores]
         with out.block(f'extern "C" void {self.name}({", ".join(reads + writes)}) {{'):
             for value in self.tails:
-                kind = {"sum": "0.0", "max": "-INFINITY", "min": "INFINITY"}[value.fn]
+                kind = {"sum": "0.0", "max": "-INFINITY", "top": "-INFINITY", "min": "INFINITY"}[value.fn]
                 self.accumulators[value] = self.names.fresh("total")
                 out(f"double {self.accumulators[value]} = {kind};")
             self._outer_loops()
@@ -99,8 +108,7 @@ class Emitter:
         return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores))
 
     def _reduction_clause(self) -> str:
-        groups = {"sum": "+", "max": "max", "min": "min"}
-        return "".join(f" reduction({groups[v.fn]} : {self.accumulators[v]})" for v in self.tails)
+        return "".join(f" reduction({COMBINE[v.fn]} : {self.accumulators[v]})" for v in self.tails)
 
     def _outer_loops(self) -> None:
         nest, out = self.nest, self.out
@@ -231,7 +239,7 @@ class Emitter:
         wanted = [*(v.args[0] for v in (*reduces, *tails)), *(s.value for s in stores)]
         for value in reduces:
             kept = [a for a in self.nest.kept if a in value.axes]
-            acc = self.names.fresh({"sum": "sum", "max": "top", "min": "bottom"}[value.fn])
+            acc = self.names.fresh({"sum": "sum", "max": "most", "top": "top", "min": "least"}[value.fn])
             self.accumulators[value] = acc
             if kept:
                 size = math.prod(a.size for a in kept)
@@ -313,14 +321,16 @@ class Emitter:
         return part
 
     def _lane_clause(self, values: list[Value], parts: list[str]) -> str:
-        groups = {"sum": "+", "max": "max", "min": "min"}
-        return "".join(f" reduction({groups[v.fn]} : {p})" for v, p in zip(values, parts, strict=True))
+        return "".join(f" reduction({COMBINE[v.fn]} : {p})" for v, p in zip(values, parts, strict=True))
 
     def _accumulate(self, fn: str, target: str, value: str) -> None:
         if fn == "sum":
             self.out(f"{target} += {value};")
+        elif fn == "top":
+            self.out(f"{target} = {value} > {target} ? {value} : {target};")
         else:
-            self.out(f"{target} = {value} {'>' if fn == 'max' else '<'} {target} ? {value} : {target};")
+            sign = ">" if fn == "max" else "<"
+            self.out(f"{target} = {value} {sign} {target} || {value} != {value} ? {value} : {target};")
 
     # Values
 
