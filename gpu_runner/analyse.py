@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,21 +29,14 @@ _NULL_WORDS = {
 
 
 def analyse(job: Job, task: AnalyseTask, session: Session) -> Analysis:
-    """The whole analysis. Capturing the graph runs beside the rest, in a process of its own: the exporter leaves traces."""
+    """The whole analysis. What is wrong with the program is the refusal."""
     job.stage("running the program once")
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="stitchweb-capture") as executor:
-        capture = executor.submit(_capture, job, task)
-        try:
-            reference, judge = session.peers(job, task.source)
-            return _describe(job, task, session, reference, judge, capture)
-        except ProgramRefused as error:
-            session.forget(job, task.source)
-            return Analysis(refusal=error.refusal)
-        except ProgramEnded as error:
-            session.forget(job, task.source)
-            return Analysis(refusal=error.refusal)
-        finally:
-            capture.cancel()
+    try:
+        reference, judge = session.peers(job, task.source)
+        return _describe(job, task, session, reference, judge)
+    except (ProgramRefused, ProgramEnded) as error:
+        session.forget(job, task.source)
+        return Analysis(refusal=error.refusal)
 
 
 def _capture(job: Job, task: AnalyseTask) -> dict[str, Any]:
@@ -60,19 +53,19 @@ def _capture(job: Job, task: AnalyseTask) -> dict[str, Any]:
         return {"graph": None, "reason": error.refusal.sentence}
 
 
-def _describe(
-    job: Job, task: AnalyseTask, session: Session, reference: ReferencePeer, judge: JudgePeer, capture: Future[dict[str, Any]]
-) -> Analysis:
+def _describe(job: Job, task: AnalyseTask, session: Session, reference: ReferencePeer, judge: JudgePeer) -> Analysis:
     one = draw(reference, watch=True)
     if one is None:
         raise ValueError("a plain draw always gives inputs")
-    with closing(one.call, one.truth, one.inputs):
+    # The graph is captured beside the rest, in a process of its own: the exporter leaves traces in the one that it runs in.
+    with closing(one.call, one.truth, one.inputs), ThreadPoolExecutor(1, thread_name_prefix="stitchweb-capture") as executor:
         if refusal := _unusable(one):
             return Analysis(refusal=refusal, entry=str(reference.facts.get("entry", "")))
         stable = reference.about("determinism", one.inputs)
         if not stable.get("close"):
             return Analysis(refusal=_stochastic(reference), entry=str(reference.facts.get("entry", "")), deterministic=False,
                             labels=(Label.STOCHASTIC,))  # fmt: skip
+        capture = executor.submit(_capture, job, task)
         job.stage("looking for trivial programs that would pass")
         facts = probe(reference, judge, task.protocol, one)
         session.learn(job, task.source, task.protocol, facts)

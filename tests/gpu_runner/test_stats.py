@@ -1,0 +1,107 @@
+"""The statistics on samples whose truth is known."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gpu_runner.contracts import PROTOCOLS, Interval, Speed
+from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
+
+STRICT = PROTOCOLS["strict"]
+
+
+def a_run(generator: random.Random, rounds: int, true_ratio: float, jitter: float = 0.02, drift: float = 0.1):
+    """Medians of rounds of a baseline and of a program `true_ratio` times faster. The machine drifts for both alike from round
+    to round; each has noise of its own."""
+    baseline, candidate = [], []
+    for _ in range(rounds):
+        machine = 1.0 + drift * generator.random()
+        baseline.append(machine * (1.0 + generator.gauss(0, jitter)))
+        candidate.append(machine / true_ratio * (1.0 + generator.gauss(0, jitter)))
+    return baseline, candidate
+
+
+def test_a_true_gain_of_ten_percent_is_found_nearly_always():
+    generator = random.Random(1)
+    words = [speed_word(paired_ratio(*a_run(generator, 10, 1.10), STRICT, seed=i), STRICT) for i in range(60)]
+    assert words.count(Speed.FASTER) >= 54
+
+
+def test_a_program_against_itself_is_hardly_ever_called_faster():
+    generator = random.Random(2)
+    words = [speed_word(paired_ratio(*a_run(generator, 10, 1.0), STRICT, seed=i), STRICT) for i in range(100)]
+    assert words.count(Speed.FASTER) <= 2
+    assert words.count(Speed.SLOWER) <= 2
+
+
+def test_a_gain_of_two_percent_is_not_called_faster():
+    generator = random.Random(3)
+    words = [speed_word(paired_ratio(*a_run(generator, 10, 1.02, jitter=0.003), STRICT, seed=i), STRICT) for i in range(40)]
+    assert words.count(Speed.FASTER) == 0
+
+
+def test_a_planted_slowdown_is_called_slower():
+    generator = random.Random(4)
+    words = [speed_word(paired_ratio(*a_run(generator, 10, 1 / 1.2), STRICT, seed=i), STRICT) for i in range(40)]
+    assert words.count(Speed.SLOWER) >= 38
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    generator = random.Random(5)
+    inside = 0
+    for i in range(100):
+        ratio = paired_ratio(*a_run(generator, 10, 1.3), STRICT, seed=i)
+        inside += ratio.low <= 1.3 <= ratio.high
+    assert inside >= 85
+
+
+def test_one_disturbed_round_does_not_move_the_median():
+    baseline = [1.0] * 9 + [50.0]
+    assert paired_ratio(baseline, [1.0] * 10, STRICT).value == 1.0
+
+
+def test_the_same_samples_give_the_same_interval():
+    values = [1.0, 1.1, 1.2, 0.9, 1.05]
+    assert bootstrap(values, 500, 0.95, seed=7) == bootstrap(values, 500, 0.95, seed=7)
+
+
+def test_a_single_round_claims_no_width_and_nothing_raises():
+    assert bootstrap([2.0], 100, 0.95) == Interval(value=2.0, low=2.0, high=2.0)
+    with pytest.raises(ValueError):
+        median([])
+    with pytest.raises(ValueError):
+        paired_ratio([1.0], [1.0, 2.0], STRICT)
+
+
+def test_percentiles_interpolate():
+    assert percentile([0.0, 1.0], 0.25) == 0.25
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+
+
+def test_noise_is_the_spread_of_an_arm_against_itself():
+    generator = random.Random(6)
+    quiet = [[1.0 + generator.gauss(0, 0.001) for _ in range(10)] for _ in range(10)]
+    loud = [[1.0 + generator.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
+    assert noise(quiet, STRICT) < 0.005 < noise(loud, STRICT)
+    assert noise([[1.0]], STRICT) is None
+
+
+def test_two_measurements_agree_when_their_intervals_nearly_touch():
+    first = Interval(value=2.0, low=1.9, high=2.1)
+    assert agree(first, Interval(value=2.15, low=2.12, high=2.2), 0.03)
+    assert not agree(first, Interval(value=3.0, low=2.9, high=3.1), 0.03)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "word"),
+    [
+        (Interval(value=1.2, low=1.1, high=1.3), Speed.FASTER),
+        (Interval(value=1.2, low=0.99, high=1.3), Speed.NOT_DISTINGUISHABLE),
+        (Interval(value=1.04, low=1.03, high=1.05), Speed.NOT_DISTINGUISHABLE),
+        (Interval(value=0.8, low=0.7, high=0.9), Speed.SLOWER),
+    ],
+)
+def test_words_follow_the_rule(ratio, word):
+    assert speed_word(ratio, STRICT) is word

@@ -1,0 +1,123 @@
+"""Timing with real processes. What is asserted holds on any machine: words, labels and refusals, never a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Label, Source, Speed, TimeTask, TimingReport
+from gpu_runner.hands import Cancelled
+from tests.gpu_runner.programs import REFERENCE
+
+SLOW_REFERENCE = REFERENCE.replace(
+    "return F.gelu(self.norm(x))", "for _ in range(40):\n            y = F.gelu(self.norm(x))\n        return y"
+)
+RIGHT = REFERENCE.replace("class Model(", "class ModelNew(")
+
+
+@pytest.fixture(scope="module")
+def measure(hands):
+    def work(reference: str, candidate: str | None, **more) -> TimingReport:
+        files = CandidateFiles(files={"model_new.py": candidate}) if candidate else None
+        task = TimeTask(target="cpu", source=Source(text=reference), candidate=files, protocol=PROTOCOLS["quick"])
+        report = hands.perform(task, **more)
+        assert isinstance(report, TimingReport)
+        return report
+
+    return work
+
+
+def test_a_program_that_does_a_fortieth_of_the_work_is_faster(measure):
+    seen = []
+    report = measure(SLOW_REFERENCE, RIGHT, progress=lambda p: seen.append(p) if p.kind == "timing" else None)
+    assert report.verdict is None
+    assert report.speed is Speed.FASTER, report.sentence
+    assert report.baseline == "eager"
+    assert report.over_eager.low > 1.05
+    assert {arm.arm for arm in report.arms} == {"eager", "candidate"}
+    assert all(len(arm.rounds) == report.facts["rounds"] for arm in report.arms)
+    assert report.facts["samples_compared"] >= 1
+    assert report.noise is not None
+    assert {p.payload["arm"] for p in seen} == {"eager", "candidate"}
+
+
+def test_a_program_that_turns_wrong_while_it_is_timed_is_incorrect(measure):
+    candidate = RIGHT.replace(
+        "return F.gelu(self.norm(x))",
+        "self.calls = getattr(self, 'calls', 0) + 1\n"
+        "        return F.gelu(self.norm(x)) if self.calls < 8 else torch.zeros_like(x)",
+    )
+    report = measure(REFERENCE, candidate)
+    assert report.verdict == "incorrect"
+    assert report.speed is Speed.NOT_CLAIMED
+    assert report.over_eager is None
+
+
+def test_a_program_that_stops_its_own_clock_is_caught_by_the_other_one(measure):
+    cheat = RIGHT.replace(
+        "import torch\n",
+        "import sys, time\nimport torch\nfor name, module in list(sys.modules.items()):\n"
+        "    if name.endswith('.arm'):\n        module._clock = lambda: 0\n",
+        1,
+    ).replace("return F.gelu(self.norm(x))", "time.sleep(0.02)\n        return F.gelu(self.norm(x))")
+    report = measure(REFERENCE, cheat)
+    assert Label.CLOCKS_DISAGREE in report.labels, report.sentence
+    assert report.speed is Speed.NOT_CLAIMED
+
+
+def test_no_speed_is_claimed_on_a_degenerate_program(measure):
+    reference = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.zeros(64, 64)
+def get_inputs():
+    return [torch.randn(64, 64)]
+"""
+    candidate = """
+import torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.zeros(64, 64)
+"""
+    report = measure(reference, candidate)
+    assert report.speed is Speed.NOT_CLAIMED
+    assert Label.DEGENERATE in report.labels
+
+
+def test_the_baselines_can_be_timed_alone(measure):
+    report = measure(REFERENCE, None)
+    assert [arm.arm for arm in report.arms] == ["eager"]
+    assert report.over_eager is None
+    assert report.speed is Speed.NOT_CLAIMED
+
+
+def test_a_candidate_that_crashes_and_a_reference_that_does_are_told_apart(measure):
+    crashing = RIGHT.replace("return F.gelu(self.norm(x))", "raise RuntimeError('no')")
+    assert measure(REFERENCE, crashing).verdict == "crashed"
+    assert measure(REFERENCE.replace("48, 256", "48, 255"), RIGHT).verdict == "refused"
+
+
+def test_cancelling_ends_the_task_and_the_hands_go_on(measure):
+    started = []
+
+    def progress(message):
+        if message.kind == "timing":
+            started.append(True)
+
+    with pytest.raises(Cancelled):
+        measure(SLOW_REFERENCE, RIGHT, progress=progress, cancelled=lambda: bool(started))
+    assert measure(REFERENCE, None).arms
+
+
+@pytest.mark.slow
+def test_compiled_baselines_are_correct_or_absent_with_a_reason(hands):
+    protocol = PROTOCOLS["quick"].model_copy(update={"arms": ("eager", "default", "reduce-overhead"), "second_process": True})
+    files = CandidateFiles(files={"model_new.py": RIGHT})
+    report = hands.perform(TimeTask(target="cpu", source=Source(text=SLOW_REFERENCE), candidate=files, protocol=protocol))
+    assert isinstance(report, TimingReport)
+    arms = {arm.arm: arm for arm in report.arms}
+    assert arms["default"].build_s > 0
+    assert "CPU" in report.errors["reduce-overhead"]
+    assert report.over_compile is not None
+    assert report.second_process_ms is not None
+    assert report.baseline in ("eager", "default")

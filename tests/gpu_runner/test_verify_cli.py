@@ -1,0 +1,96 @@
+"""`python -m gpu_runner verify`: one line, one exit status, whatever is given."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from gpu_runner import verify
+from gpu_runner.__main__ import main
+from tests.gpu_runner.programs import CHEATS, HONEST, REFERENCE
+
+KEYS = (
+    "file verdict speed baseline eager_ms compile_ms baseline_errors candidate_ms speedup_vs_eager ci_low ci_high "
+    "speedup_vs_compile ci_compile_low ci_compile_high operator_coverage labels protocol mode precision device build_s "
+    "wall_s error"
+).split()
+
+
+@pytest.fixture
+def run(hands, tmp_path, capsys):
+    """run(reference text, candidate text or folder) -> (exit status, the line)."""
+
+    def work(reference, candidate, *more):
+        (tmp_path / "reference.py").write_text(reference)
+        given = candidate
+        if isinstance(candidate, str):
+            given = tmp_path / "candidate.py"
+            given.write_text(candidate)
+        parser = argparse.ArgumentParser()
+        verify.add_arguments(parser)
+        options = ["--reference", str(tmp_path / "reference.py"), "--candidate", str(given), "--target", "cpu"]
+        status = verify.run(parser.parse_args([*options, "--protocol", "quick", "--json", *more]), lambda: nullcontext(hands))
+        return status, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return work
+
+
+def test_a_single_file_is_a_candidate_and_its_line_has_every_key(run):
+    status, line = run(REFERENCE, HONEST["plain torch"])
+    assert status == 0
+    assert list(line) == KEYS
+    assert line["verdict"] == "verified"
+    assert line["error"] is None
+    assert line["eager_ms"] > 0
+    assert line["candidate_ms"] > 0
+    assert line["ci_low"] <= line["speedup_vs_eager"] <= line["ci_high"]
+    assert line["operator_coverage"] == 0.0
+    assert "no-own-kernels" in line["labels"]
+    assert (line["protocol"], line["mode"], line["precision"]) == ("quick/1", "eval", "as-reference")
+    assert line["device"]["target"] == "cpu"
+
+
+def test_a_folder_with_kernels_that_do_not_build_is_rejected(run, tmp_path):
+    folder = tmp_path / "candidate"
+    (folder / "kernels").mkdir(parents=True)
+    (folder / "model_new.py").write_text(HONEST["plain torch"])
+    (folder / "kernels" / "broken.cpp").write_text("this is no C++")
+    status, line = run(REFERENCE, folder)
+    assert (status, line["verdict"]) == (1, "build-failed")
+    assert "broken.cpp" in line["error"]
+
+
+def test_a_cheat_is_rejected_with_its_class_and_no_ratio(run):
+    status, line = run(REFERENCE, CHEATS["zeros"][0])
+    assert (status, line["verdict"]) == (1, "hack:constant_or_zero")
+    assert line["speedup_vs_eager"] is None
+    assert line["error"]
+
+
+def test_a_reference_that_cannot_run_is_bad_input(run):
+    status, line = run("import torch\n", HONEST["plain torch"])
+    assert (status, line["verdict"]) == (2, "refused")
+    assert "nn.Module" in line["error"]
+
+
+def test_files_that_cannot_be_read_are_bad_input(run, tmp_path):
+    status, line = run(REFERENCE, tmp_path / "nothing.py")
+    assert (status, line["verdict"]) == (2, "refused")
+    (tmp_path / "latin.py").write_bytes(b"# \xff\n")
+    assert run(REFERENCE, tmp_path / "latin.py")[0] == 2
+
+
+def test_a_target_that_is_not_here_cannot_be_judged(run):
+    status, line = run(REFERENCE, HONEST["plain torch"], "--target", "sm_00")
+    assert status == 4
+    assert "sm_00" in line["error"]
+
+
+def test_help_needs_no_sandbox(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "--help"])
+    assert ended.value.code == 0
+    assert "--reference" in capsys.readouterr().out
