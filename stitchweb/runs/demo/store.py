@@ -34,8 +34,8 @@ BATCH = 500
 @dataclass(frozen=True)
 class Size:
     programs: int  # per team
-    runs: int
-    events: int  # at least so many
+    runs: int  # at least
+    events: int  # at least
 
 
 SIZES = {"small": Size(programs=8, runs=40, events=0), "large": Size(programs=120, runs=10_000, events=1_000_000)}
@@ -53,9 +53,9 @@ def seed(size: Size, say: Callable[[str], None]) -> None:
     total, runs = sum(t.last_seq for t in templates), len(templates)
     # The longest story is told so much more often that as many events come together as were asked for.
     long, mean = max(templates, key=lambda run: run.last_seq), total / runs
-    while runs < size.runs:
-        count = min(BATCH, size.runs - runs)
-        wanted = (size.events - total) / (size.runs - runs)
+    while runs < size.runs or total < size.events:
+        count = min(BATCH, max(size.runs - runs, 10))
+        wanted = (size.events - total) / max(size.runs - runs, 1)
         share = (wanted - mean) / (long.last_seq - mean)
         total += _copy(
             [long if chance.random() < share else chance.choice(templates) for _ in range(count)], revisions, people, chance
