@@ -236,6 +236,14 @@ class CandidateRow:
     best: bool
     note: str
 
+    @property
+    def interval(self) -> Interval | None:
+        return self.timing.over_eager if self.timing else None
+
+    @property
+    def faster(self) -> bool:
+        return bool(self.timing) and self.timing.speed is Speed.FASTER
+
 
 def _row_note(view: View, c: CandidateView) -> str:
     """What stands in the speed column of a candidate without a speedup."""

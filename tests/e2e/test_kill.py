@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -40,7 +42,7 @@ def job_under_way(site: Site, run: int, *kinds: str) -> bool:
     return bool(found) or ended(site, run)
 
 
-def test_a_run_survives_the_death_of_agent_runner_and_web() -> None:
+def test_a_run_survives_the_death_of_agent_runner_web_and_broker() -> None:
     with whole_site(LEASE_SECONDS="4") as site:
         site.link()
         # The example that a fresh site starts by itself would share the machine with this run.
@@ -54,6 +56,7 @@ def test_a_run_survives_the_death_of_agent_runner_and_web() -> None:
         site.kill("cpu")
         site.until(lambda: job_under_way(site, run, "check", "time", "profile"), 240, "step after the runner's death")
         site.kill("web")
+        site.kill("broker")
         assert not ended(site, run), "the run ended before everything was killed"
         site.until(lambda: ended(site, run), 300, "end of the run")
 
@@ -63,6 +66,18 @@ def test_a_run_survives_the_death_of_agent_runner_and_web() -> None:
         assert seqs == list(range(1, last + 1))
         assert site.rows("select 1 from runs_job where run_id = ? and claims > 1", run), "no step was given out twice"
         assert not site.rows("select 1 from runs_job where run_id = ? and state in ('queued', 'claimed')", run)
+
+
+def test_the_printed_link_signs_in_once_and_shows_the_example_at_work() -> None:
+    with whole_site() as site:
+        link = site.link()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(link, timeout=30) as page:
+            assert page.url.endswith("/runs/1/")
+            assert "LayerNorm + GELU" in page.read().decode()
+        assert status(site, 1) not in ("failed", "cancelled")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(link, timeout=30)
 
 
 def test_a_second_start_says_who_uses_the_port() -> None:

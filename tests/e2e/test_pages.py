@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.e2e.site import CHROMIUM, FLAGS, Site, told_site
 from tests.stitchweb.markup import squeezed
@@ -42,9 +42,10 @@ def opened(
         viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=script, reduced_motion="reduce"
     )
     page = context.new_page()
-    page.complaints = []  # type: ignore[attr-defined]
-    page.on("console", lambda m: page.complaints.append(m.text) if m.type in ("error", "warning") else None)  # type: ignore[attr-defined]
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))  # type: ignore[attr-defined]
+    page.complaints = []
+    complaints = page.complaints
+    page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(site.base + site.login(who))
     return page
 
@@ -66,7 +67,7 @@ PAGES = [
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds, one line per element. It runs in the page's isolated side, which the policy does not bind."""
+    """What axe finds, one line per element. The debugger evaluates it, which the page's policy does not bind."""
     page.evaluate(AXE)
     found = page.evaluate(
         "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
@@ -76,19 +77,19 @@ def violations(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_wide_light_page_is_quiet_and_accessible(wide: Page, site: Site, name: str) -> None:
-    wide.complaints.clear()  # type: ignore[attr-defined]
+    wide.complaints.clear()
     wide.goto(site.base + site.pages[name])
     assert violations(wide) == []
-    assert wide.complaints == []  # type: ignore[attr-defined]
+    assert wide.complaints == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_narrow_dark_page_fits_is_quiet_and_accessible(narrow: Page, site: Site, name: str) -> None:
-    narrow.complaints.clear()  # type: ignore[attr-defined]
+    narrow.complaints.clear()
     narrow.goto(site.base + site.pages[name])
     assert narrow.evaluate("document.documentElement.scrollWidth") == 360
     assert violations(narrow) == []
-    assert narrow.complaints == []  # type: ignore[attr-defined]
+    assert narrow.complaints == []
 
 
 def test_the_login_page_is_accessible(browser: Browser, site: Site) -> None:
@@ -123,7 +124,7 @@ def test_the_first_load_weighs_less_than_the_budget(wide: Page, site: Site) -> N
     sizes: dict[str, int] = {}
 
     def weigh(response: object) -> None:
-        sizes[response.url] = len(gzip.compress(response.body()))  # type: ignore[attr-defined]
+        sizes[response.url] = len(gzip.compress(response.body()))
 
     page = wide.context.new_page()
     page.on("response", weigh)
@@ -151,7 +152,7 @@ def test_without_a_script_the_run_page_shows_everything_and_steers(browser: Brow
 def test_the_file_chooser_puts_one_file_into_the_form(wide: Page, site: Site) -> None:
     wide.goto(site.base + "/upload/")
     wide.set_input_files("#files", {"name": "mine.py", "mimeType": "text/x-python", "buffer": b"import torch\n# mine\n"})
-    wide.wait_for_function("document.getElementById('text').value.includes('# mine')", timeout=WAIT)
+    expect(wide.locator("#text")).to_have_value(re.compile("# mine"), timeout=WAIT)
     assert wide.input_value("input[name=name]") == "mine"
     wide.get_by_text("Build them from shapes and types").click()
     wide.get_by_role("button", name="Add an argument").click()
@@ -159,12 +160,12 @@ def test_the_file_chooser_puts_one_file_into_the_form(wide: Page, site: Site) ->
 
 
 def test_a_diff_changes_side_in_place(wide: Page, site: Site) -> None:
-    wide.complaints.clear()  # type: ignore[attr-defined]
+    wide.complaints.clear()
     wide.goto(site.base + site.pages["run-done"])
     wide.get_by_role("link", name="reference", exact=True).click()
     wide.get_by_role("heading", name="c5 against the reference").wait_for(timeout=WAIT)
     assert wide.url.endswith(site.pages["run-done"])
-    assert wide.complaints == []  # type: ignore[attr-defined]
+    assert wide.complaints == []
 
 
 def main_part(page: Page) -> str:
@@ -182,7 +183,7 @@ def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site
     before = int(page.inner_text("#live-seq"))
 
     last = site.tell(6)
-    page.wait_for_function(f"document.getElementById('live-seq').textContent === '{last}'", timeout=WAIT)
+    expect(page.locator("#live-seq")).to_have_text(str(last), timeout=WAIT)
     assert last == before + 6
 
     page.context.set_offline(True)
@@ -193,9 +194,9 @@ def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site
     assert page.inner_text("#live-seq") == str(last)
 
     page.context.set_offline(False)
-    page.wait_for_function(f"document.getElementById('live-seq').textContent === '{missed}'", timeout=WAIT)
+    expect(page.locator("#live-seq")).to_have_text(str(missed), timeout=WAIT)
     end = site.tell()
-    page.wait_for_function(f"document.getElementById('live-seq').textContent === '{end}'", timeout=WAIT)
+    expect(page.locator("#live-seq")).to_have_text(str(end), timeout=WAIT)
     assert page.input_value("#main textarea[name=text]") == "half a hint"
     seqs = page.evaluate("[...document.querySelectorAll('#event-rows li')].map(e => Number(e.id.slice(3)))")
     assert seqs == sorted(set(seqs), reverse=True)

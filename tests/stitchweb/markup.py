@@ -53,7 +53,7 @@ def well_formed(html: str) -> None:
 
 
 def apply(page: str, fragments: str, most_rows: int = 200) -> str:
-    """The page after the script applied these fragments: elements replaced by id, new rows on top of their list, old ones dropped."""
+    """The page after the script applied these fragments: elements replaced by id, new rows on top, the oldest dropped."""
     for tag, ident, start, end in _Spans(fragments).top:
         piece = fragments[start:end]
         known = _Spans(page).spans

@@ -168,7 +168,8 @@ def test_the_diff_fragment_shows_another_file(told: World) -> None:
 
 def test_single_files_and_logs_are_plain_text(told: World) -> None:
     client = client_of(told.owner)
-    for path in (f"/runs/{told.done.pk}/candidates/c5/files/kernels/ln_gelu.cpp", f"/runs/{told.done.pk}/candidates/c5/build.log",
+    candidate = f"/runs/{told.done.pk}/candidates/c5"
+    for path in (f"{candidate}/files/kernels/ln_gelu.cpp", f"{candidate}/build.log",
                  f"/programs/{told.program.pk}/source"):  # fmt: skip
         response = client.get(path)
         assert response.status_code == 200

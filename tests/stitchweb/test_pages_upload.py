@@ -20,7 +20,17 @@ OPTIONS = {
     "target": "cpu", "engineer": "offline", "protocol": "strict", "mode": "eval", "precision": "as-reference", "attempts": "5",
     "minutes": "3",
 }  # fmt: skip
-BARE = "import torch.nn as nn\n\n\nclass Net(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        self.l = nn.Linear(n, n)\n\n    def forward(self, x):\n        return self.l(x)\n"
+BARE = """import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.l = nn.Linear(n, n)
+
+    def forward(self, x):
+        return self.l(x)
+"""
 
 
 @pytest.fixture

@@ -67,11 +67,17 @@ def test_an_icicle_escapes_names_and_sums_what_is_too_narrow() -> None:
     assert "others" in svg
 
 
+NAMES = st.text(max_size=8)
+LEAF = st.fixed_dictionaries(
+    {"name": NAMES, "value_ns": st.integers(-5, 10**9) | st.none(), "kind": st.sampled_from(["op", "x"])}
+)
 JSONISH = st.recursive(
-    st.fixed_dictionaries({"name": st.text(max_size=8), "value_ns": st.integers(-5, 10**9) | st.none(), "kind": st.sampled_from(["op", "x"])}),
-    lambda inner: st.fixed_dictionaries({"name": st.text(max_size=8), "value_ns": st.integers(0, 10**9), "children": st.lists(inner, max_size=4)}),
+    LEAF,
+    lambda inner: st.fixed_dictionaries(
+        {"name": NAMES, "value_ns": st.integers(0, 10**9), "children": st.lists(inner, max_size=4)}
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(JSONISH)

@@ -36,6 +36,18 @@ def chip(word: str, hue: str = "", sign: str = "") -> SafeString:
 
 
 @register.simple_tag
+def speedup(interval: Any, bold: bool) -> SafeString:
+    """A ratio, never without its bounds: bold where it is significant, grey where it is not, a dash where there is none."""
+    if interval is None:
+        return format_html('<span class="t3">{}</span>', numbers.NONE)
+    value = numbers.ratio(interval.value)
+    shown = format_html("<b>{}</b>", value) if bold else format_html('<span class="t3">{}</span>', value)
+    return format_html(
+        '{}<i>×</i> <span class="rng">{}–{}</span>', shown, numbers.ratio(interval.low), numbers.ratio(interval.high)
+    )
+
+
+@register.simple_tag
 def verdict(word: str | None) -> SafeString:
     """The chip of a verdict, a label, or a run's state: icon, word, hue."""
     if not word:

@@ -17,6 +17,7 @@ from stitchweb.runs.lines import QUIET
 from stitchweb.runs.models import Event
 from stitchweb.runs.panels import REFERENCE
 from stitchweb.runs.render import MAX_LINES, RunRenderer
+from stitchweb.runs.tables import rows_of
 from stitchweb.teams.access import WORKERS, role_of
 
 PER_PAGE = 50
@@ -87,7 +88,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         runs = runs.filter(pk__lt=int(before[:18]))
     rows = list(runs.order_by("-pk")[: PER_PAGE + 1])
     context = {
-        "runs": rows[:PER_PAGE],
+        "rows": rows_of(rows[:PER_PAGE]),
         "more": rows[PER_PAGE - 1].pk if len(rows) > PER_PAGE else None,
         "statuses": [s.value for s in Status],
         "status": status,
