@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
+from stitchweb.core.databases import refresh_statistics
 from stitchweb.runs import dispatch, jobbook
 from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run
 from stitchweb.teams.models import LoginLink
@@ -46,7 +47,8 @@ def sweep() -> Swept:
 
 
 def forget() -> None:
-    """Remove what has no further use: login links long past."""
+    """Upkeep, once an hour: login links long past go, and the database learns how its rows are spread."""
+    refresh_statistics()
     LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=7)).delete()
 
 

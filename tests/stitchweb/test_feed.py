@@ -11,7 +11,9 @@ from django.utils import timezone
 from stitchweb.runs import services
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Job, Run
-from stitchweb.runs.sweeper import release_everything, sweep
+from stitchweb.runs.sweeper import forget, release_everything, sweep
+from stitchweb.teams.models import LoginLink
+from stitchweb.teams.services import make_login_link, use_login_link
 from tests.agents.loop_world import FakeHands, options
 from tests.conftest import World, build_world
 from tests.stitchweb.conveyor import Conveyor
@@ -89,6 +91,14 @@ def test_while_the_broker_is_away_nothing_is_lost(world: World, conveyor: Convey
     assert sweep().runs == 0
     conveyor.away = False
     assert sweep().runs == 1
+
+
+def test_upkeep_forgets_old_links_alone(world: World) -> None:
+    make_login_link(world.owner, life=timedelta(days=-8))
+    fresh = make_login_link(world.owner)
+    forget()
+    assert LoginLink.objects.count() == 1
+    assert use_login_link(fresh.removeprefix("/login/")).user == world.owner
 
 
 def test_a_new_start_takes_up_what_the_last_one_left(world: World, run: Run, conveyor: Conveyor) -> None:

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from agents.state import Budget, Options, State
 from gpu_runner.contracts import PROTOCOLS
+from stitchweb.core.databases import refresh_statistics
 from stitchweb.programs.models import Program, Revision, Suite
 from stitchweb.programs.services import Upload, create_program
 from stitchweb.runs import history
@@ -63,6 +64,7 @@ def seed(size: Size, say: Callable[[str], None]) -> None:
         runs += count
         if size.runs > 1000 and runs % 2000 < BATCH:
             say(f"{runs} runs, {total} events")
+    refresh_statistics()
     say(f"{runs} runs, {total} events in all")
 
 
