@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpu_runner.contracts import AnalyseTask, Analysis, Graph, Label, OpCount, Refusal, TensorSpec
-from gpu_runner.peers import Job, JudgePeer, ProgramEnded, ProgramRefused, ReferencePeer, Value, closing
+from gpu_runner.peers import Job, JudgePeer, ReferencePeer
 from gpu_runner.probing import Drawn, Facts, draw, probe
 from gpu_runner.profile.collect import LEAST
 from gpu_runner.profile.rows import op_times, parse_rows
 from gpu_runner.session import Session
 from gpu_runner.stats import median
+from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 
 EAGER_CALLS = 5
 MAX_OPS = 200

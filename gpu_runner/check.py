@@ -6,27 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Protocol, Verdict
-from gpu_runner.peers import (
-    Call,
-    CandidatePeer,
-    Forged,
-    Job,
-    JudgePeer,
-    ProgramEnded,
-    ProgramRefused,
-    ReferencePeer,
-    Value,
-    closing,
-    seed,
-    tolerances,
-)
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed, tolerances
 from gpu_runner.probing import VARIANTS, Drawn, Facts, draw
 from gpu_runner.session import NotBuilt, Opening, Session
+from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import DrawEvidence, Evidence, accepted, decide, draw_row, numeric, structural
 
 CALL_FLOOR_S = 20.0  # no call is given less
 CALL_FACTOR = 200.0  # times eager's own
 COVERAGE_CALLS = 3
+SLOW_DOUBLE_S = 1.0  # an fp64 twin slower than this is asked on the first draw only; eager is the truth of the others
 
 
 class Checker:
@@ -43,6 +32,8 @@ class Checker:
         self.draw_rows: list[CheckRow] = []
         self._weights: list[int | None] = []  # seeds of the weight draws so far; None: as constructed
         self._previous: Drawn | None = None
+        self._slack: list[float] = []  # eager's own largest error per result, from the draws that have a truth
+        self._slow_double = False
 
     # ---- the plan ----------------------------------------------------------------------------------------------------
 
@@ -83,9 +74,10 @@ class Checker:
 
     def _declared(self, weights: int, first: bool) -> None:
         index = sum(1 for d in self.evidence.draws if d.group == "declared")
-        item = draw(self.reference, watch=first)
+        item = draw(self.reference, watch=first, double=first or not self._slow_double)
         if item is None:
             raise ValueError("a plain draw always gives inputs")
+        self._slow_double = self._slow_double or item.double_s > SLOW_DOUBLE_S
         try:
             self.timeout = max(CALL_FLOOR_S, CALL_FACTOR * item.call.ns / 1e9)
             storage = "same" if index % 2 else "fresh"
@@ -148,7 +140,10 @@ class Checker:
             item.eager,
             item.truth,
             group=f"w{weights}" if group == "declared" else None,
+            slack=self._slack if item.truth is None else None,
         )
+        if item.truth is not None and group == "declared" and not structural(numbers):
+            self._slack = [float(leaf.get("max_error_eager") or 0.0) for leaf in numbers["leaves"]]
         if not structural(numbers) and numeric(numbers, None, self.protocol):
             numbers = self._with_conditioning(item, call.output, numbers)
         evidence = DrawEvidence(name, group, item.seed, numbers, weights, call.facts, item.call.facts)

@@ -6,11 +6,9 @@ user's. Every answer is checked before it is used: a process that lies about its
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -28,43 +26,9 @@ from gpu_runner.sandbox import (
     SandboxSpec,
     SandboxUnavailable,
 )
+from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest
 
-MAX_LEAVES = 4096
 _HOLD_S = 24 * 3600.0  # a kept process is bounded by the time of each request, not by its own age
-_ITEM = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
-         "int16": 2, "int8": 1, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "float8_e4m3fn": 1,
-         "float8_e5m2": 1}  # fmt: skip
-
-
-class ProgramRefused(Exception):
-    """A program did something wrong in its process; `refusal` is the sentence for people. `side` says whose."""
-
-    def __init__(self, side: str, refusal: Refusal) -> None:
-        super().__init__(refusal.sentence)
-        self.side, self.refusal = side, refusal
-
-
-class ProgramEnded(Exception):
-    """A program's process is gone: crashed, out of memory or out of time. `code` is the refusal's."""
-
-    def __init__(self, side: str, code: str, sentence: str, log: str = "") -> None:
-        super().__init__(sentence)
-        self.side, self.code, self.sentence, self.log = side, code, sentence, log
-
-    @property
-    def refusal(self) -> Refusal:
-        ways = {
-            "out_of_memory": "Make the inputs or the model smaller, or raise the memory limit.",
-            "timed_out": "Make the program end sooner, or raise the time limit.",
-        }
-        return Refusal(code=self.code, sentence=self.sentence, way_out=ways.get(self.code, ""), log=self.log)
-
-
-class Forged(ProgramEnded):
-    """A program's process sent an answer that our code in it cannot have sent."""
-
-    def __init__(self, side: str, sentence: str, log: str = "") -> None:
-        super().__init__(side, "forged_answer", sentence, log)
 
 
 @dataclass
@@ -100,63 +64,6 @@ class Job:
 def held_limits(limits: Limits) -> Limits:
     """Limits of a process that may serve several tasks."""
     return limits.model_copy(update={"wall_s": _HOLD_S})
-
-
-@dataclass
-class Value:
-    """A nested value of tensors in shared memory."""
-
-    manifest: dict[str, Any]
-    memory: Memory
-
-    @property
-    def sizes(self) -> list[int]:
-        """Bytes of each tensor."""
-        return [leaf["nbytes"] for leaf in self.manifest["leaves"] if leaf["kind"] == "tensor"]
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.manifest["bytes"])
-
-    def seal(self) -> Self:
-        """From now on whoever receives it can only read it."""
-        self.memory.seal_read_only()
-        return self
-
-    def close(self) -> None:
-        self.memory.close()
-
-
-def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:
-    """A manifest that came out of a process, or `Forged`. Every tensor must lie inside the memory and match its own sizes."""
-    try:
-        leaves = manifest["leaves"]
-        total = manifest["bytes"]
-        ok = isinstance(total, int) and 0 <= total <= size and len(leaves) <= MAX_LEAVES
-        ok = ok and _leaves_of(manifest["tree"]) == len(leaves)
-        for leaf in leaves:
-            if leaf["kind"] == "literal":
-                continue
-            shape, stride = leaf["shape"], leaf["stride"]
-            numbers = [leaf["offset"], leaf["nbytes"], *shape, *stride]
-            ok = ok and all(isinstance(n, int) and 0 <= n < 1 << 62 for n in numbers) and len(shape) == len(stride)
-            ok = ok and leaf["nbytes"] == math.prod(shape) * _ITEM[leaf["dtype"]]
-            ok = ok and leaf["offset"] % 64 == 0 and leaf["offset"] + leaf["nbytes"] <= total
-    except (KeyError, TypeError, AttributeError, RecursionError):
-        ok = False
-    if not ok:
-        raise Forged(side, f"The {side}'s process described its results in a way that cannot be.")
-    return dict(manifest)
-
-
-def _leaves_of(tree: Any) -> int:
-    if tree == "*":
-        return 1
-    if isinstance(tree, dict):
-        return sum(_leaves_of(item) for item in tree.values())
-    if isinstance(tree, list) and tree and tree[0] in ("tuple", "list"):
-        return sum(_leaves_of(item) for item in tree[1:])
-    raise TypeError("not a tree")
 
 
 class Peer:
@@ -233,23 +140,6 @@ def _refusal(side: str, data: Any) -> Refusal:
         )
     except (KeyError, TypeError) as error:
         raise Forged(side, f"The {side}'s process sent a refusal that cannot be.") from error
-
-
-@dataclass
-class Call:
-    """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request."""
-
-    ns: int
-    wall_ns: int
-    device_ns: int | None = None
-    output: Value | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    inputs_after: Value | None = None
-
-    def close(self) -> None:
-        for value in (self.output,):
-            if value is not None:
-                value.close()
 
 
 class Program(Peer):
@@ -463,14 +353,3 @@ def tolerances(protocol: Protocol, precision: Precision) -> dict[str, float]:
             if name in rtol:
                 rtol[name] = max(rtol[name], floor)
     return rtol
-
-
-@contextmanager
-def closing(*values: Value | Call | None) -> Iterator[None]:
-    """Give the memory of values back at the end."""
-    try:
-        yield
-    finally:
-        for value in values:
-            if value is not None:
-                value.close()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_runner.contracts import Protocol
-from gpu_runner.peers import Call, JudgePeer, ProgramRefused, ReferencePeer, Value, closing, seed, tolerances
+from gpu_runner.peers import JudgePeer, ReferencePeer, seed, tolerances
+from gpu_runner.values import Call, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted, leaf_signal_error
 
 VARIANTS = ("sign-mixed", "heavy-tailed", "piecewise-constant", "small")
@@ -38,6 +39,7 @@ class Drawn:
     seed: int
     prints: list[int]
     variant: str = ""
+    double_s: float = 0.0  # how long the fp64 twin took
 
     @property
     def eager(self) -> Value:
@@ -63,11 +65,11 @@ def draw(
     inputs, reply = drawn
     try:
         call = reference.call(inputs, watch=watch, restore=True)
-        truth = reference.double(inputs)[0] if double else None
+        truth, _, double_s = reference.double(inputs) if double else (None, "", 0.0)
     except BaseException:
         inputs.close()
         raise
-    return Drawn(inputs, call, truth, number, list(reply.get("prints", [])), variant)
+    return Drawn(inputs, call, truth, number, list(reply.get("prints", [])), variant, double_s)
 
 
 def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first: Drawn | None = None) -> Facts:

@@ -11,20 +11,9 @@ from typing import Any
 
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
-from gpu_runner.peers import (
-    Call,
-    Forged,
-    Job,
-    JudgePeer,
-    Program,
-    ProgramEnded,
-    ProgramRefused,
-    ReferencePeer,
-    Value,
-    closing,
-    seed,
-)
+from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
 from gpu_runner.stats import median
+from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted, numeric, structural
 
 CANDIDATE = "candidate"

@@ -12,8 +12,9 @@ from gpu_runner.build import build_library
 from gpu_runner.contracts import BuildTask, CandidateFiles, Protocol, Source, digest
 from gpu_runner.contracts.candidate import LIBRARY_FILE
 from gpu_runner.hands import HandsError
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ProgramEnded, ReferencePeer
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ReferencePeer
 from gpu_runner.probing import Facts, probe
+from gpu_runner.values import ProgramEnded
 
 KEPT = 2  # programs, each with its compiled arms: a task holds several arms of one program at a time
 

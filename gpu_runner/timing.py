@@ -23,22 +23,13 @@ from gpu_runner.contracts import (
 )
 from gpu_runner.device import evict_bytes
 from gpu_runner.hands import Cancelled
-from gpu_runner.peers import (
-    CandidatePeer,
-    Job,
-    JudgePeer,
-    Program,
-    ProgramEnded,
-    ProgramRefused,
-    ReferencePeer,
-    closing,
-    tolerances,
-)
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer, tolerances
 from gpu_runner.probing import Facts, draw
 from gpu_runner.rounds import CANDIDATE, EAGER, Bench, Samples, WrongResult, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 from gpu_runner.verdict import accepted, leaf_ratio, numeric, precision_label, structural
 
 NO_GRAPHS = "CUDA graphs, which this mode is about, have no meaning on the CPU"

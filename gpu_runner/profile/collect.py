@@ -6,10 +6,11 @@ from typing import Literal
 
 from gpu_runner.contracts import ProfileReport, ProfileTask
 from gpu_runner.device import device_info
-from gpu_runner.peers import Job, ProgramEnded, ProgramRefused, closing, seed
+from gpu_runner.peers import Job, seed
 from gpu_runner.profile.rows import parse_rows
 from gpu_runner.profile.summary import Work, summarise
 from gpu_runner.session import NotBuilt, Opening, Session
+from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 
 BUDGET_S = 0.4  # of unprofiled forwards
 MOST = 20

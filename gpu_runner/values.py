@@ -1,0 +1,133 @@
+"""What passes between the processes as the parent sees it: values in shared memory, calls, and the ways a program can fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from gpu_runner.contracts import Refusal
+from gpu_runner.sandbox import Memory
+
+MAX_LEAVES = 4096
+_ITEM = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
+         "int16": 2, "int8": 1, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "float8_e4m3fn": 1,
+         "float8_e5m2": 1}  # fmt: skip
+
+
+class ProgramRefused(Exception):
+    """A program did something wrong in its process; `refusal` is the sentence for people. `side` says whose."""
+
+    def __init__(self, side: str, refusal: Refusal) -> None:
+        super().__init__(refusal.sentence)
+        self.side, self.refusal = side, refusal
+
+
+class ProgramEnded(Exception):
+    """A program's process is gone: crashed, out of memory or out of time. `code` is the refusal's."""
+
+    def __init__(self, side: str, code: str, sentence: str, log: str = "") -> None:
+        super().__init__(sentence)
+        self.side, self.code, self.sentence, self.log = side, code, sentence, log
+
+    @property
+    def refusal(self) -> Refusal:
+        ways = {
+            "out_of_memory": "Make the inputs or the model smaller, or raise the memory limit.",
+            "timed_out": "Make the program end sooner, or raise the time limit.",
+        }
+        return Refusal(code=self.code, sentence=self.sentence, way_out=ways.get(self.code, ""), log=self.log)
+
+
+class Forged(ProgramEnded):
+    """A program's process sent an answer that our code in it cannot have sent."""
+
+    def __init__(self, side: str, sentence: str, log: str = "") -> None:
+        super().__init__(side, "forged_answer", sentence, log)
+
+
+@dataclass
+class Value:
+    """A nested value of tensors in shared memory."""
+
+    manifest: dict[str, Any]
+    memory: Memory
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each tensor."""
+        return [leaf["nbytes"] for leaf in self.manifest["leaves"] if leaf["kind"] == "tensor"]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.manifest["bytes"])
+
+    def seal(self) -> Self:
+        """From now on whoever receives it can only read it."""
+        self.memory.seal_read_only()
+        return self
+
+    def close(self) -> None:
+        self.memory.close()
+
+
+def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:
+    """A manifest that came out of a process, or `Forged`. Every tensor must lie inside the memory and match its own sizes."""
+    try:
+        leaves = manifest["leaves"]
+        total = manifest["bytes"]
+        ok = isinstance(total, int) and 0 <= total <= size and len(leaves) <= MAX_LEAVES
+        ok = ok and _leaves_of(manifest["tree"]) == len(leaves)
+        for leaf in leaves:
+            if leaf["kind"] == "literal":
+                continue
+            shape, stride = leaf["shape"], leaf["stride"]
+            numbers = [leaf["offset"], leaf["nbytes"], *shape, *stride]
+            ok = ok and all(isinstance(n, int) and 0 <= n < 1 << 62 for n in numbers) and len(shape) == len(stride)
+            ok = ok and leaf["nbytes"] == math.prod(shape) * _ITEM[leaf["dtype"]]
+            ok = ok and leaf["offset"] % 64 == 0 and leaf["offset"] + leaf["nbytes"] <= total
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        ok = False
+    if not ok:
+        raise Forged(side, f"The {side}'s process described its results in a way that cannot be.")
+    return dict(manifest)
+
+
+def _leaves_of(tree: Any) -> int:
+    if tree == "*":
+        return 1
+    if isinstance(tree, dict):
+        return sum(_leaves_of(item) for item in tree.values())
+    if isinstance(tree, list) and tree and tree[0] in ("tuple", "list"):
+        return sum(_leaves_of(item) for item in tree[1:])
+    raise TypeError("not a tree")
+
+
+@dataclass
+class Call:
+    """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request."""
+
+    ns: int
+    wall_ns: int
+    device_ns: int | None = None
+    output: Value | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    inputs_after: Value | None = None
+
+    def close(self) -> None:
+        """Give the memory of the results back (the inputs afterwards lie in the same one)."""
+        if self.output is not None:
+            self.output.close()
+
+
+@contextmanager
+def closing(*values: Value | Call | None) -> Iterator[None]:
+    """Give the memory of values back at the end."""
+    try:
+        yield
+    finally:
+        for value in values:
+            if value is not None:
+                value.close()
