@@ -61,8 +61,8 @@ def wide(browser: Browser, site: Site) -> Page:
 
 
 PAGES = [
-    "library", "library-none", "runs", "upload", "upload-example", "program", "suite", "status", "run-done", "run-live", "run-waiting",
-    "run-refused", "run-pinned", "run-plan", "run-edit",
+    "library", "library-none", "runs", "upload", "upload-example", "program", "suite", "status", "run-done", "run-live",
+    "run-waiting", "run-refused", "run-pinned", "run-plan", "run-edit",
 ]  # fmt: skip
 
 

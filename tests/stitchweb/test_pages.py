@@ -14,7 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from stitchweb.programs.models import Program, Revision
 from stitchweb.runs.models import Run, RunState
 from tests.stitchweb.markup import well_formed
-from tests.stitchweb.views_for_tests import REFERENCE, story
+from tests.stitchweb.parts_for_tests import REFERENCE
+from tests.stitchweb.views_for_tests import story
 from tests.stitchweb.world_for_tests import World, make_world, pages_of, tell_run
 
 pytestmark = pytest.mark.django_db

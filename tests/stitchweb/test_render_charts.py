@@ -12,7 +12,7 @@ from gpu_runner.contracts import Interval, TimingReport
 from stitchweb.runs import charts
 from stitchweb.runs.charts.lanes import Node
 from tests.stitchweb.markup import well_formed
-from tests.stitchweb.views_for_tests import full_timing
+from tests.stitchweb.parts_for_tests import full_timing
 
 POSITIVE = st.floats(min_value=1e-6, max_value=1e6)
 

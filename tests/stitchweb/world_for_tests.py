@@ -19,7 +19,8 @@ from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.models import Event, Run, RunState
 from stitchweb.teams.models import Role, Team, User
 from stitchweb.teams.services import create_team, create_user, set_role
-from tests.stitchweb.views_for_tests import DEVICE, REFERENCE, START, refused_story, story
+from tests.stitchweb.parts_for_tests import DEVICE, REFERENCE, START
+from tests.stitchweb.views_for_tests import refused_story, story
 
 ANALYSIS = {
     "entry": "Model", "inputs": [{"shape": [8, 512, 1024], "dtype": "float32"}],
