@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from gpu_runner.config import config
 from gpu_runner.contracts import Limits, Mode, Precision, Progress, Protocol, Refusal, Source
 from gpu_runner.hands import HandsError, ProgressSink
 from gpu_runner.sandbox import (
@@ -285,8 +286,8 @@ class JudgePeer(Peer):
 
     @classmethod
     def start(cls, job: Job) -> JudgePeer:
-        # One thread: its many short operations would otherwise spend their time waiting for each other on a busy machine.
-        return cls("judge", start(job, "judge", {}, threads=1), job)
+        # Few threads: its many short operations would otherwise wait for one another on a busy machine.
+        return cls("judge", start(job, "judge", {}, threads=max(1, min(4, config().threads // 2))), job)
 
     def _named(self, kind: str, values: Mapping[str, Value], payload: Mapping[str, Any]) -> Any:
         body = {**payload, **{name: value.manifest for name, value in values.items()}, "fds": list(values)}

@@ -169,14 +169,12 @@ def _fill(fd: int, size: int, entries: list[tuple[dict[str, Any], torch.Tensor]]
             window.view(DTYPES[entry["dtype"]]).view(entry["shape"]).copy_(tensor.detach().resolve_conj().resolve_neg())
 
 
-def read(manifest: dict[str, Any], fd: int, device: str = "cpu", keep_strides: bool = True) -> Any:
-    """The value behind a manifest, as private copies on `device`. With `keep_strides` views get the strides they had."""
-    views = view(manifest, fd)
-    if not keep_strides:
-        return unflatten(manifest["tree"], [v.to(device, copy=True) if isinstance(v, torch.Tensor) else v for v in views])
-    leaves = []
-    for entry, leaf in zip(manifest["leaves"], views, strict=True):
-        leaves.append(_restride(leaf, entry["stride"], device) if isinstance(leaf, torch.Tensor) else leaf)
+def read(manifest: dict[str, Any], fd: int, device: str = "cpu") -> Any:
+    """The value behind a manifest, as private copies on `device`. Views get the strides they had."""
+    leaves = [
+        _restride(leaf, entry["stride"], device) if isinstance(leaf, torch.Tensor) else leaf
+        for entry, leaf in zip(manifest["leaves"], view(manifest, fd), strict=True)
+    ]
     return unflatten(manifest["tree"], leaves)
 
 
