@@ -63,7 +63,7 @@ def tell_run(
         verdict=view.result.verdict if view.result else "", sentence=view.result.sentence if view.result else "", best=view.best or "",
         speed=report.speed if report else "", speedup=over.value if over else None, speedup_low=over.low if over else None,
         speedup_high=over.high if over else None,
-        speedup_compile=report.over_compile.value if report and report.over_compile else None, coverage=0.987,
+        speedup_compile=report.over_compile.value if report and report.over_compile else None, coverage=0.987 if best else None,
     )  # fmt: skip
     store = RunBlobs(run.pk)
     for data in blobs._bytes.values():
