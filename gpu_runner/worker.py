@@ -59,7 +59,7 @@ def _begin(**_: object) -> None:
 @app.task(name=TASK)
 def perform(job: dict[str, Any]) -> None:
     """One job: {"id", "endpoint", "token", "task"}."""
-    client = JobClient(job["endpoint"], job["token"], f"{socket.gethostname()}:{os.getpid()}")
+    client = JobClient(job["endpoint"], job["token"], app.conf.get("runner_name", f"pid {os.getpid()}"))
     if not client.claim():
         return
     began = time.monotonic()
@@ -100,6 +100,7 @@ def serve(queues: list[str], name: str) -> None:
     """Take jobs from these queues until told to stop."""
     # Jobs are isolated by the sandbox, which gives up root itself where the runner has it.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+    app.conf["runner_name"] = f"{name}@{socket.gethostname()}"  # before the fork: the process that works inherits it
     app.conf.task_queues = [Queue(queue, Exchange("stitchweb"), routing_key=queue) for queue in queues]
     app.worker_main(
         [
