@@ -29,8 +29,8 @@ PROGRAMS: dict[str, str] = {
     "pointwise with broadcasting": program(
         "g = torch.sigmoid(y * self.w)\nreturn torch.tanh(x) * g + F.leaky_relu(x - y, 0.2).clamp(-1, 1)",
         "torch.randn(64, 1, 96), torch.randn(33, 96)", "self.w = nn.Parameter(torch.randn(96))", "x, y"),
-    "pointwise on a transposed operand": program("return F.silu(x.t() * 2 + y).exp()", "torch.randn(96, 70), torch.randn(70, 96)", "",
-        "x, y"),
+    "pointwise on a transposed operand": program(
+        "return F.silu(x.t() * 2 + y).exp()", "torch.randn(96, 70), torch.randn(70, 96)", "", "x, y"),
     "many activations": program(
         "a = F.softplus(x) + F.elu(x) + F.mish(x)\nb = F.hardswish(x) * F.hardsigmoid(x) - F.gelu(x, approximate='tanh')\n"
         "return torch.where(x > 0, a, b) + torch.log1p(x.abs()) + torch.expm1(-x.abs()) + x.pow(3) + (x * x + 1).rsqrt()",
@@ -49,7 +49,8 @@ PROGRAMS: dict[str, str] = {
     "softmax over channels": program("return F.softmax(x * 2, dim=1) * x", "torch.randn(3, 20, 8, 9)"),
     "log softmax and its sum": program("y = F.log_softmax(x + 1, dim=-1)\nreturn y, y.exp().sum(-1)", "torch.randn(60, 300)"),
     "statistics of rows": program(
-        "return {'var': x.var(-1), 'std': x.std(-1, unbiased=False), 'top': x.amax(-1), 'least': x.amin(-1), 'lse': x.logsumexp(-1)}",
+        "spread = x.std(-1, unbiased=False)\n"
+        "return {'var': x.var(-1), 'std': spread, 'top': x.amax(-1), 'least': x.amin(-1), 'lse': x.logsumexp(-1)}",
         "torch.randn(128, 150) + 3"),
     "sum over a middle dimension": program(
         "return (x * w.unsqueeze(-1)).sum(dim=1) * 0.5", "torch.randn(30, 7, 64), torch.rand(30, 7)", "", "x, w"),
@@ -72,8 +73,14 @@ PROGRAMS: dict[str, str] = {
     "convolution, norm and relu": program("return F.relu(self.n(self.c(x)))", "torch.randn(2, 8, 14, 14)",
         "self.c = nn.Conv2d(8, 16, 3, padding=1)\nself.n = nn.BatchNorm2d(16)"),
     "lstm with its states": program(
-        "y, (h, c) = self.r(x)\nreturn y, h, c", "torch.randn(5, 9, 20)", "self.r = nn.LSTM(20, 32, num_layers=2, batch_first=True)"),
+        "y, (h, c) = self.r(x)\nreturn y, h, c", "torch.randn(5, 9, 20)",
+        "self.r = nn.LSTM(20, 32, num_layers=2, batch_first=True)"),
     "gru, last step": program("y, h = self.r(x)\nreturn y[-1] + h[0]", "torch.randn(9, 70, 16)", "self.r = nn.GRU(16, 48)"),
+    "an unrolled recurrence": program(
+        "s = x.new_zeros(2, 3, 24, 24)\nys = []\nfor i in range(6):\n"
+        "    s = torch.sigmoid(g[:, i, :, None, None]) * s + x[:, i, :, :, None] * v[:, i, :, None, :]\n"
+        "    ys.append((x[:, i, :, None, :] @ s).squeeze(-2))\nreturn torch.stack(ys, 1)",
+        "torch.randn(2, 6, 3, 24), torch.randn(2, 6, 3, 24), torch.randn(2, 6, 3)", "", "x, v, g"),
     "a constant inside": program("return F.gelu(x) * torch.tensor([1.0, 2.0, 3.0]) + x", "torch.randn(5000, 3)"),
 }  # fmt: skip
 

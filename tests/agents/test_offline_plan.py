@@ -148,3 +148,23 @@ def test_a_candidate_remembers_what_it_does_so_that_the_next_can_build_on_it():
     assert applied(files.files) == [r.key for r in regions]
     assert any(path.startswith("kernels/") for path in files.kernel_sources)
     assert files.manifest.flags
+
+
+def test_the_steps_of_an_unrolled_loop_share_one_kernel_file():
+    """Steps that differ in their tensors alone are written once and called often; a step of another shape gets its own."""
+    small, other = tensor(64, 256), tensor(64, 512)
+    nodes = []
+    for k in range(3):
+        nodes.append(node(f"cut{k}", "cummax.default", ref("x"), 0, out=small))
+        nodes.append(node(f"e{k}", "exp.default", ref(f"cut{k}"), out=small))
+        nodes.append(node(f"m{k}", "mul.Tensor", ref(f"e{k}"), 2.0, out=small))
+    nodes.append(node("cut", "cummax.default", ref("x"), 0, out=other))
+    nodes.append(node("e", "exp.default", ref("cut"), out=other))
+    nodes.append(node("m", "mul.Tensor", ref("e"), 2.0, out=other))
+    results = tuple(GraphOutput(kind="result", ref=name) for name in ("m0", "m1", "m2", "m"))
+    g = graph(*nodes, x=small).model_copy(update={"outputs": results, "tree": ["tuple", "*", "*", "*", "*"]})
+    view, regions = regions_of(Analysis(graph=g, eager_ms=1.0))
+    assert len(regions) == 4
+    files = write_candidate("class Model: ...\n", "Model", view, regions, "eval")
+    assert len(files.kernel_sources) == 2
+    assert files.files["model_new.py"].count("_kernels.k1_exp_mul(") == 3

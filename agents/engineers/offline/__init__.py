@@ -1,6 +1,6 @@
 """The engineer that needs no model, no key and no network: it knows the classical optimisations and when they pay.
 
-Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `lower` (ATen as values over axes), `nests`
+Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `rules` (ATen as values over axes), `nests`
 (which loops), `fusions`, `products` and `recurrent` (what could be one kernel), `costs`, `planner` (the to-do list), `emit`
 (C++ and Python), `coder` (the files) and `decide` (the Verifier's word). All of it works on the graph as data, without torch.
 """

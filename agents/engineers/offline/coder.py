@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agents.engineers.offline.emit.host import write_model
@@ -30,14 +31,20 @@ def write_candidate(source: str, entry: str, view: View, regions: Sequence[Regio
     files: dict[str, str] = {}
     calls = []
     ordered = sorted(regions, key=lambda r: view.index[r.nodes[-1]])
-    for k, region in enumerate(ordered, 1):
-        name = f"k{k}_{_slug(region)}"
+    known: dict[str, str] = {}
+    for region in ordered:
+        name = f"k{len(set(known.values())) + 1}_{_slug(region)}"
         written = region.write(view, name)
+        twin = known.setdefault(written.shape or name, name)
+        if twin != name:  # the steps of an unrolled loop differ in their tensors alone
+            calls.append(replace(written.call, name=twin))
+            continue
         files[f"kernels/{name}.cpp"] = written.source
         for header in written.headers:
             files.setdefault(f"kernels/{header}", (HEADERS / header).read_text())
         calls.append(written.call)
-    about = "Kernels, in the order they run:\n" + "\n".join(f"- {c.name}: {c.says}" for c in calls) if calls else ""
+    lines = dict.fromkeys(f"- {c.name}: {c.says}" for c in calls)
+    about = "Kernels, in the order they first run:\n" + "\n".join(lines) if calls else ""
     files["model_new.py"] = write_model(source, entry, view, calls, mode, about)
     files["candidate.toml"] = MANIFEST + "".join(f"{MARK}{region.key}\n" for region in ordered)
     return CandidateFiles(files=files)

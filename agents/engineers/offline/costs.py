@@ -18,6 +18,11 @@ HEAVY = frozenset(
     "exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split()
 )
 
+SEVERAL_PASSES = frozenset(
+    "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax logsumexp cross_entropy_loss var std "
+    "_native_batch_norm_legit_functional".split()
+)
+
 
 @dataclass(frozen=True)
 class Ceilings:
@@ -41,11 +46,13 @@ def tensor_bytes(view: View, name: str) -> int:
 
 def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     """One eager elementwise, reduction or normalisation call: it reads its operands and writes its result."""
-    moved = sum(tensor_bytes(view, n) for n in view.operands(node)) + tensor_bytes(view, node.name)
+    moved: float = sum(tensor_bytes(view, n) for n in view.operands(node)) + tensor_bytes(view, node.name)
     points = max((s.numel for s in node.out if s), default=0)
     for name in view.operands(node):
         spec = view.spec(name)
         points = max(points, spec.numel if spec else 0)
+    if short(node.target) in SEVERAL_PASSES:
+        moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
     work = points * (TRANSCENDENTAL if short(node.target) in HEAVY else 2.0)
     return CALL_S + max(moved / ceilings.bandwidth, work / (ceilings.flops / 8))
 

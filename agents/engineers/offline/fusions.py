@@ -8,11 +8,11 @@ from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.ir import Nest, NotFusible
-from agents.engineers.offline.lower import RULES, VIEWS
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.regions import Region, Written
+from agents.engineers.offline.rules import RULES, VIEWS
 
-MAX_NODES = 48
+MAX_NODES = 24  # a kernel that one can still read; growth is tried node by node, so this also bounds the planning time
 # Operations that gain as a kernel of their own: eager makes several passes, or uses slower mathematics.
 ALONE = frozenset(
     "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp cross_entropy_loss mish "
@@ -132,7 +132,8 @@ def _writer(nest: Nest, says: str):  # type: ignore[no-untyped-def]
         fresh = make_nest(view, nest.nodes)
         kernel = emit_nest(fresh, name, describe(fresh, view, says), lambda n: _dtype(view, n))
         call = Call(name, nest.nodes, kernel.inputs, kernel.outputs, says)
-        return Written(kernel.source, call)
+        shape = emit_nest(make_nest(view, nest.nodes), "kernel", says, lambda n: _dtype(view, n), plain=True).source
+        return Written(kernel.source, call, shape=shape)
 
     return write
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from agents.engineers.offline.builder import Builder
 from agents.engineers.offline.graph import View, is_dense
 from agents.engineers.offline.ir import Axis, Nest, NotFusible, Store, Value
-from agents.engineers.offline.lower import lower
+from agents.engineers.offline.rules import lower
 
 MAX_KEPT = 4096  # partial results per outer step: 16 kB of float32, half of an L1 cache
 CHUNK = 64  # vector work per step when a long innermost axis is cut to have something to run in parallel

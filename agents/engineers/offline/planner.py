@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.opportunities import find_regions
 from agents.engineers.offline.regions import Region
 from agents.state import Todo
-from gpu_runner.contracts import Analysis
+from gpu_runner.contracts import Analysis, Graph, canonical_json
 
 SMALLEST_GAIN = 0.005  # of the whole forward: below this an item is not worth an attempt
 
@@ -33,11 +35,18 @@ TITLES = {
 def regions_of(analysis: Analysis) -> tuple[View, list[Region]]:
     """The graph and everything that could be done to it. The same analysis gives the same regions with the same keys."""
     assert analysis.graph is not None
-    view = View(analysis.graph)
     ceilings = Ceilings.of(analysis.device)
-    regions = find_regions(view, ceilings)
+    view, found = _found(canonical_json(analysis.graph), ceilings)
+    regions = [replace(region) for region in found]
     _calibrate(view, regions, analysis, ceilings)
     return view, regions
+
+
+@lru_cache(maxsize=4)
+def _found(graph: str, ceilings: Ceilings) -> tuple[View, tuple[Region, ...]]:
+    """Planning and each coding step ask for the same graph; a long unrolled one takes seconds to search."""
+    view = View(Graph.model_validate_json(graph))
+    return view, tuple(find_regions(view, ceilings))
 
 
 # What the profiler calls an operation of the graph, where the names differ.
@@ -63,8 +72,8 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
     """Bring the estimates to this machine, as it is now.
 
     An operation that the profiler timed takes that time, shared among its nodes as the estimates say; the others are scaled so
-    that everything adds up to the measured forward. Our kernels are scaled by the same factor: a machine that runs eager
-    slower than the ceilings promise runs them slower too.
+    that everything adds up to the measured forward. Our kernel is scaled as its nodes were: a machine that runs them slower in
+    eager than its ceilings promise, for instance because it is shared, runs the kernel slower too.
     """
     estimates = {n.name: eager_s(view, n, ceilings) for n in view.graph.nodes}
     whole = sum(estimates.values())
@@ -89,7 +98,8 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
                 region.eager_s += total * timed / seen * estimates[name] / kinds[kind]
             else:
                 region.eager_s += estimates[name] * factor
-        region.kernel_s *= max(1.0, factor)
+        expected = sum(estimates[name] for name in region.nodes)
+        region.kernel_s *= max(1.0, region.eager_s / expected)
 
 
 def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:

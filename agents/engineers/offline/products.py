@@ -13,9 +13,9 @@ from agents.engineers.offline.emit.epilogue import ACCUMULATOR, is_full
 from agents.engineers.offline.emit.gemm import emit_linear
 from agents.engineers.offline.graph import View, is_contiguous, ref, short
 from agents.engineers.offline.ir import Nest, NotFusible
-from agents.engineers.offline.lower import RULES, VIEWS
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.regions import Region, Written
+from agents.engineers.offline.rules import RULES, VIEWS
 from gpu_runner.contracts import GraphNode
 
 Seed = Callable[[Builder], None]

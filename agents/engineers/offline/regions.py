@@ -16,6 +16,7 @@ class Written:
     source: str
     call: Call
     headers: tuple[str, ...] = ("fastmath.h",)
+    shape: str = ""  # equal texts: the same kernel under other names, which is then written once
 
 
 @dataclass

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from agents.engineers.offline.emit.loops import Emitter, c_type
 from agents.engineers.offline.emit.text import Lines
+from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.ir import Axis, Nest, Store, Value
 
 ACCUMULATOR = "acc"  # the name of the pretended tensor that holds the sums
 
 
-class Epilogue(Emitter):
+class Epilogue(ValueWriter):
     """`finish(row0, row1, col0, col1, pointers…)`. Rows are the product of the nest's outer axes, columns its one kept axis."""
 
     def __init__(self, nest: Nest, types: Callable[[str], str], reserved: set[str]) -> None:
@@ -44,7 +44,7 @@ class Epilogue(Emitter):
             names: dict[Value, str] = {}
             done: set[Axis] = set(nest.outer)
             wanted = [s.value for s in nest.stores]
-            self._emit_values(wanted, done, names, only_ready=True)
+            self._emit_values(wanted, done, names)
             column = nest.kept[0]
             i = self.index[column]
             out("#pragma omp simd")

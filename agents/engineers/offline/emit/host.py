@@ -84,7 +84,7 @@ class _Host:
         out()
         if self.calls:
             out("\n" + LOADER.strip("\n"))
-            for one in self.calls:
+            for one in {c.name: c for c in self.calls}.values():
                 count = len(one.inputs) + len(one.outputs) + len(one.scratch)
                 out(f"_kernels.{one.name}.argtypes = [ctypes.c_void_p] * {count}")
                 out(f"_kernels.{one.name}.restype = None")

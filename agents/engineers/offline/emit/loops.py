@@ -7,13 +7,13 @@ are computed again in a later pass (their operands are in cache); values with an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.engineers.offline.emit.expressions import C_TYPES, EXPENSIVE, EXPRESSIONS, literal
-from agents.engineers.offline.emit.text import Lines, Names, comment, identifier
+from agents.engineers.offline.emit.expressions import EXPENSIVE
+from agents.engineers.offline.emit.text import comment
+from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.ir import Axis, Nest, Store, Value
-from agents.engineers.offline.nests import tail_reductions
 
 MAX_BUFFER = 32768  # elements of a row kept on the stack of a thread (128 kB, a quarter of an L2 cache)
 PARTIAL = 4096  # elements summed in float32 lanes before the partial sum moves to double
@@ -40,47 +40,12 @@ class Kernel:
     outputs: tuple[str, ...]
 
 
-def emit_nest(nest: Nest, name: str, why: str, types: Callable[[str], str]) -> Kernel:
-    """The whole source file of one nest. `types` gives the dtype of a graph name."""
-    return Emitter(nest, name, types).kernel(why)
+def emit_nest(nest: Nest, name: str, why: str, types: Callable[[str], str], plain: bool = False) -> Kernel:
+    """The whole source file of one nest. `types` gives the dtype of a graph name; `plain` names pointers by position."""
+    return Emitter(nest, name, types, plain=plain).kernel(why)
 
 
-class Emitter:
-    def __init__(self, nest: Nest, name: str, types: Callable[[str], str], reserved: Iterable[str] = ()) -> None:
-        self.nest = nest
-        self.name = name
-        self.types = types
-        self.out = Lines()
-        self.names = Names({"std", name, *reserved})
-        self.inner = [*nest.reduced, *nest.kept]
-        self.tails = tail_reductions(nest)
-        self.pointers: dict[str, str] = {}
-        for tensor in nest.loads:
-            self.pointers[tensor] = self.names.fresh(identifier(tensor))
-        self.targets: dict[int, str] = {}
-        for store in nest.stores:
-            self.targets[id(store)] = self.names.fresh(identifier(f"out_{store.name}"))
-        self.index: dict[Axis, str] = {}
-        for axes, letters in ((nest.outer, "nmgh"), (nest.reduced, "ijrs"), (nest.kept, "klqt")):
-            for axis, letter in zip(axes, letters, strict=False):
-                self.index[axis] = self.names.fresh(letter)
-            for axis in axes[len(letters) :]:
-                self.index[axis] = self.names.fresh("axis")
-        self.level: dict[Value, int] = {}
-        self.tail_cone = self._cone(self.tails)
-        for value in nest.values:
-            self.level[value] = max((self.level[a] for a in value.args), default=0) + (value.op == "reduce")
-        self.buffered: dict[Value, str] = {}
-        self.accumulators: dict[Value, str] = {}
-
-    def _cone(self, roots: Iterable[Value]) -> set[Value]:
-        """The values that depend on one of `roots`, and the roots."""
-        cone = set(roots)
-        for value in self.nest.values:
-            if any(a in cone for a in value.args):
-                cone.add(value)
-        return cone
-
+class Emitter(ValueWriter):
     # The file
 
     def kernel(self, why: str) -> Kernel:
@@ -103,7 +68,7 @@ class Emitter:
                 out(f"const float {names[value]} = (float){self.accumulators[value]};")
             for store in nest.stores:
                 if store.value in self.tail_cone:
-                    self._emit_values([store.value], set(), names, only_scalars=True)
+                    self._emit_values([store.value], set(), names)
                     out(f"{self.targets[id(store)]}[0] = {names[store.value]};")
         return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores))
 
@@ -178,7 +143,7 @@ class Emitter:
         self._choose_buffers(reduces, stores)
         for value, buffer in self.buffered.items():
             size = math.prod(a.size for a in self.inner if a in value.axes)
-            self.out(f"alignas(64) float {buffer}[{size}];  // {_short(value)}, kept for a later pass")
+            self.out(f"alignas(64) float {buffer}[{size}];  // {value.fn}, kept for a later pass")
         for level in range(last + 1):
             here = [v for v in reduces if self.level[v.args[0]] == level]
             write = [s for s in stores if self.level[s.value] == level]
@@ -254,7 +219,7 @@ class Emitter:
                 self._accumulate(value.fn, self.accumulators[value], names[value.args[0]])
             self._write(stores, names)
             return
-        self._emit_values(wanted, done, names, only_ready=True)
+        self._emit_values(wanted, done, names)
         self._loops(list(axes), 0, set(done), dict(names), wanted, reduces, stores, tails)
         for value in reduces:
             if not any(a in value.axes for a in self.nest.kept):
@@ -274,7 +239,7 @@ class Emitter:
         tails: list[Value],
     ) -> None:
         out = self.out
-        self._emit_values(wanted, done, names, only_ready=True)
+        self._emit_values(wanted, done, names)
         axis = axes[depth]
         i = self.index[axis]
         if depth + 1 < len(axes):
@@ -312,9 +277,6 @@ class Emitter:
         for value, part in zip(lanes, parts, strict=True):
             self._accumulate(value.fn, self.accumulators[value], part)
 
-    def _array(self, value: Value) -> bool:
-        return any(a in value.axes for a in self.nest.kept) and value not in self.tails
-
     def _start_part(self, value: Value) -> str:
         part = self.names.fresh("part")
         self.out(f"float {part} = {IDENTITY[value.fn]};")
@@ -331,106 +293,3 @@ class Emitter:
         else:
             sign = ">" if fn == "max" else "<"
             self.out(f"{target} = {value} {sign} {target} || {value} != {value} ? {value} : {target};")
-
-    # Values
-
-    def _emit_values(
-        self,
-        wanted: list[Value],
-        done: set[Axis],
-        names: dict[Value, str],
-        only_ready: bool = False,
-        only_scalars: bool = False,
-    ) -> None:
-        """Declare what `wanted` needs and is not named yet. `only_ready`: only what varies along finished axes."""
-        needed: set[Value] = set()
-        stack = list(wanted)
-        while stack:
-            value = stack.pop()
-            if value in needed or value in names:
-                continue
-            needed.add(value)
-            if value.op != "reduce" and not (value in self.buffered and self._filled(value, done)):
-                stack.extend(value.args)
-        for value in self.nest.values:
-            if value not in needed or value in names:
-                continue
-            if not value.axes <= done:
-                continue
-            if any(a not in names for a in value.args) and value.op not in ("reduce",) and not self._filled(value, done):
-                continue
-            self._emit_value(value, names, done)
-
-    def _filled(self, value: Value, done: set[Axis]) -> bool:
-        return value in self.buffered and value in self._written and value.axes <= done
-
-    @property
-    def _written(self) -> set[Value]:
-        return self.__dict__.setdefault("written", set())  # type: ignore[no-any-return]
-
-    def _emit_value(self, value: Value, names: dict[Value, str], done: set[Axis]) -> None:
-        out = self.out
-        if value.op == "const":
-            names[value] = literal(value)
-            return
-        if value.op == "reduce":
-            if self._array(value):
-                names[value] = f"{self.accumulators[value]}[{self._place(value, self.nest.kept)}]"
-            return
-        if value.op == "call" and value.fn == "same":
-            names[value] = names[value.args[0]]
-            return
-        if self._filled(value, done):
-            names[value] = f"{self.buffered[value]}[{self._place(value, self.inner)}]"
-            return
-        name = self.names.fresh(_hint(value))
-        kind = C_TYPES[value.kind]
-        if value.op == "load":
-            out(f"const {kind} {name} = {self.pointers[value.tensor]}[{self._address(value)}];")
-        elif value.op == "gather":
-            row = f"{names[value.args[0]]} * {value.gather_stride}"
-            rest = self._address(value)
-            out(f"const {kind} {name} = {self.pointers[value.tensor]}[{row}{'' if rest == '0' else ' + ' + rest}];")
-        else:
-            out(f"const {kind} {name} = {EXPRESSIONS[value.fn](*(names[a] for a in value.args))};")
-        names[value] = name
-        if value in self.buffered:
-            out(f"{self.buffered[value]}[{self._place(value, self.inner)}] = {name};")
-            self._written.add(value)
-
-    def _address(self, tensor: Value | Store) -> str:
-        parts = []
-        for axis in (*self.nest.outer, *self.inner):
-            stride = tensor.stride_of(axis)
-            if stride:
-                parts.append(self.index[axis] if stride == 1 else f"{self.index[axis]} * {stride}")
-        return " + ".join(parts) or "0"
-
-    def _place(self, value: Value, among: list[Axis]) -> str:
-        """Row-major position in a buffer over the axes of `among` that the value varies along."""
-        axes = [a for a in among if a in value.axes]
-        parts = []
-        for k, axis in enumerate(axes):
-            step = math.prod(a.size for a in axes[k + 1 :])
-            parts.append(self.index[axis] if step == 1 else f"{self.index[axis]} * {step}")
-        return " + ".join(parts) or "0"
-
-    def _write(self, stores: list[Store], names: dict[Value, str]) -> None:
-        for store in stores:
-            self.out(f"{self.targets[id(store)]}[{self._address(store)}] = {names[store.value]};")
-
-
-def c_type(dtype: str) -> str:
-    return {"float32": "float", "int64": "long", "bool": "bool"}[dtype]
-
-
-def _hint(value: Value) -> str:
-    if value.op in ("load", "gather"):
-        return f"{identifier(value.tensor)}_at"
-    return {"sub": "diff", "mul": "prod", "add": "sum_", "div": "quot", "where": "pick", "square": "sq"}.get(
-        value.fn, f"v_{value.fn}"
-    )
-
-
-def _short(value: Value) -> str:
-    return value.fn or value.op
