@@ -57,7 +57,8 @@
   const connect = () => {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}${live.dataset.path}?since=${cursor}`);
-    socket.addEventListener("open", () => { wait = 500; say("dot", "live", "ok-t"); });
+    let since = 0;
+    socket.addEventListener("open", () => { since = Date.now(); say("dot", "live", "ok-t"); });
     socket.addEventListener("message", (event) => {
       const message = JSON.parse(event.data);
       if (message.seq > cursor) {
@@ -70,6 +71,8 @@
     });
     socket.addEventListener("close", (event) => {
       if (GONE[event.code]) return say("x", GONE[event.code], "bad-t");
+      // A server that takes the socket and closes it at once (too many of them) is not asked twice a second.
+      if (since && Date.now() - since > 5000) wait = 500;
       say("warn", `reconnecting, showing up to event ${cursor}`, "warn-t");
       setTimeout(connect, wait * (0.75 + Math.random() / 2));
       wait = Math.min(wait * 2, 10000);
