@@ -75,6 +75,7 @@ def _describe(job: Job, task: AnalyseTask, session: Session, reference: Referenc
         job.stage("capturing the graph")
         graph, reason = _graph(capture.result())
         job.stage("measuring eager")
+        session.learn_ceilings(job, task.target)
         eager_ns = median([reference.call(one.inputs).ns for _ in range(EAGER_CALLS)])
         profile = reference.about("profile", one.inputs, iterations=LEAST)
         ops = _ops(counts, profile)

@@ -8,6 +8,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
+from gpu_runner import ceilings
 from gpu_runner.build_commands import compiler_version
 from gpu_runner.config import config
 from gpu_runner.contracts import DeviceInfo
@@ -100,9 +101,14 @@ def _torch_version() -> str:
         return ""
 
 
-@lru_cache(maxsize=8)
 def device_info(target: str) -> DeviceInfo:
-    """The device behind `target`, with versions."""
+    """The device behind `target`, with versions and the ceilings measured so far."""
+    info = _described(target)
+    return info.model_copy(update=ceilings.known(info.name, info.torch))
+
+
+@lru_cache(maxsize=8)
+def _described(target: str) -> DeviceInfo:
     settings = config()
     if target == "cpu":
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20

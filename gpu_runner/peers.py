@@ -328,6 +328,11 @@ class JudgePeer(Peer):
     def reset(self) -> None:
         self.ask("reset", {})
 
+    def ceilings(self, beyond_cache: int) -> dict[str, float]:
+        """What the device can do at most, measured now; see `child.ceilings`. It runs no user code, so it can be believed."""
+        payload = {"device": self.job.device, "threads": config().threads, "beyond_cache": beyond_cache}
+        return {name: float(value) for name, value in self.ask("ceilings", payload).items()}
+
 
 def start(job: Job, role: Any, files: Mapping[str, str | bytes], threads: int | None = None) -> Sandbox:
     """A sandbox of the job's limits. Raises HandsError when there is no boundary or it dies at once."""

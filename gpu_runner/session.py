@@ -8,9 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
+from gpu_runner import ceilings
 from gpu_runner.build import build_library
 from gpu_runner.contracts import BuildTask, CandidateFiles, Protocol, Source, digest
 from gpu_runner.contracts.candidate import LIBRARY_FILE
+from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.hands import HandsError
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ReferencePeer
 from gpu_runner.probing import Facts, probe
@@ -70,6 +72,7 @@ class Session:
         self._judge: JudgePeer | None = None
         self._references: dict[tuple[str, str], ReferencePeer] = {}  # (program, arm), the longest unused first
         self._facts: dict[str, Facts] = {}
+        self._measured: set[str] = set()  # targets whose ceilings were measured
 
     def __enter__(self) -> Self:
         return self
@@ -105,6 +108,13 @@ class Session:
                 raise HandsError(f"The judge could not be started: {error}") from error
         self._judge.job = job
         return self._judge
+
+    def learn_ceilings(self, job: Job, target: str) -> None:
+        """Measure what the device can do, once for this session."""
+        if target not in self._measured:
+            self._measured.add(target)
+            info = device_info(target)
+            ceilings.learn(info.name, info.torch, self.judge(job).ceilings(evict_bytes(job.device)))
 
     def reference(self, job: Job, source: Source, arm: str = "") -> ReferencePeer:
         """The program's process with its weights as constructed; `arm` names a mode of torch.compile."""

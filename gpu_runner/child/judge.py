@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import tensors
+from . import ceilings, tensors
 
 CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
 NULL_SAMPLE = 1 << 14
@@ -363,6 +363,8 @@ def handle(kind: str, payload: dict[str, Any], fds: list[int], emit: Callable[[d
             return nulls(payload, named)
         if kind == "signal":
             return {"signal": [signal.value() for signal in _signals.get(payload["group"], [])]}
+        if kind == "ceilings":
+            return ceilings.measure(payload["device"], payload["threads"], payload["beyond_cache"])
         if kind == "reset":
             _signals.clear()
             return {}

@@ -57,7 +57,7 @@ def summarise(
             "warnings": [f"{answer['lost']} rows were left out"] if answer.get("lost") else [],
         },
         "target": {"role": role, "program_sha256": program_sha256, "iterations": len(runs)},
-        "device": device.model_dump(mode="json"),
+        "device": _device(device),
         "window": {"start_ns": 0, "end_ns": wall, "wall_ns": wall, "basis": "annotation"},
         "gpu": None,
         "cpu": cpu,
@@ -68,6 +68,22 @@ def summarise(
         "verdict": verdict,
     }
     return summary, finding, coverage
+
+
+def _device(device: DeviceInfo) -> dict[str, Any]:
+    """The device in the schema's words; rates stay null where they were never measured."""
+    gpu = device.kind == "gpu"
+    return {
+        "kind": device.kind,
+        "name": device.name,
+        "cc": device.target.removeprefix("sm_") if gpu else None,
+        "cores": device.cores,
+        "mem_bandwidth_Bps": device.bandwidth_bps,
+        "peak_flops": {"float32": device.peak_flops} if device.peak_flops else {},
+        "peaks_from": "measured" if device.bandwidth_bps else None,
+        "driver": device.driver,
+        "runtime": device.runtime,
+    }
 
 
 def _usage(answer: dict[str, Any]) -> dict[str, Any]:
