@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stitchweb.core.embedded.paths import runtime_dir
+
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login/\S+")
 MARKS = {
@@ -122,6 +124,7 @@ def whole_site(expect_end: bool = True, **settings: str) -> Iterator[Site]:
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0, site.text
             left = [pid for pid in everybody if is_alive(pid)]
+            assert not runtime_dir(data).exists()
             assert not left, f"left behind: {[Path(f'/proc/{pid}/cmdline').read_text() for pid in left]}"
     finally:
         if process.poll() is None:

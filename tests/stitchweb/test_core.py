@@ -97,8 +97,8 @@ def test_the_broker_is_private_and_answers(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(10)
-        socket_file.unlink(missing_ok=True)
-        socket_file.parent.rmdir()
+        broker.clean(socket_file)
+    assert not socket_file.parent.exists()
 
 
 def test_a_runtime_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:

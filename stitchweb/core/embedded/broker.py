@@ -78,6 +78,13 @@ def wait(socket_file: Path) -> None:
         time.sleep(0.02)
 
 
+def clean(socket_file: Path) -> None:
+    """Remove what the stopped server leaves outside of the data folder."""
+    socket_file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another process of this site still uses it, or it was never made
+        socket_file.parent.rmdir()
+
+
 def describe() -> str:
     """One line for the doctor."""
     kind, program = server()

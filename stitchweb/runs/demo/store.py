@@ -55,8 +55,9 @@ def seed(size: Size, say: Callable[[str], None]) -> None:
     # The longest story is told so much more often that as many events come together as were asked for.
     long, mean = max(templates, key=lambda run: run.last_seq), total / runs
     while runs < size.runs or total < size.events:
-        count = min(BATCH, max(size.runs - runs, 10))
-        wanted = (size.events - total) / max(size.runs - runs, 1)
+        left = size.runs - runs
+        count = min(BATCH, left if left > 0 else 10)
+        wanted = (size.events - total) / max(left, 1)
         share = (wanted - mean) / (long.last_seq - mean)
         total += _copy(
             [long if chance.random() < share else chance.choice(templates) for _ in range(count)], revisions, people, chance

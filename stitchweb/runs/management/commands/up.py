@@ -51,7 +51,8 @@ class Command(BaseCommand):
             if supervisor.children:
                 self._line("up", "stopping")
             supervisor.stop()
-            settings.BROKER_SOCKET.unlink(missing_ok=True)
+            if any(child.name == "broker" for child in supervisor.children):
+                broker.clean(settings.BROKER_SOCKET)
 
     def _start(self, supervisor: Supervisor) -> None:
         with self._telling("database"):
