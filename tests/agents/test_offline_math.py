@@ -93,11 +93,11 @@ def test_an_approximation_keeps_its_stated_error(measured, name):
     assert nan_stays
 
 
-def test_gelu_loses_digits_only_where_its_value_is_tiny(measured):
-    """1 + erf(x) cancels for large negative x, in PyTorch's own kernel too; the absolute error stays near one rounding of 1."""
+def test_gelu_is_right_to_the_absolute_error_that_the_header_states(measured):
+    """Its tail is tiny and only matters in sums, so the promise is absolute: about one rounding of 1."""
     _, absolute, nan_stays = measured["gelu"]
     assert nan_stays
-    assert absolute < 1e-6
+    assert absolute <= 2e-7
 
 
 def test_limits_are_exact(measured):
