@@ -106,12 +106,6 @@ class View:
             after |= self.after[name]
         return not before & after & ~inside
 
-    def depends_on_weights_alone(self, name: str) -> bool:
-        """Whether no user input is among the ancestors of a value."""
-        if name in self.inputs:
-            return self.inputs[name].kind != "input"
-        return all(self.depends_on_weights_alone(n) for n in self.operands(self.nodes[name]))
-
 
 def short(target: str) -> str:
     """`aten.layer_norm.default` to `layer_norm`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.graph import View
@@ -30,7 +30,6 @@ class Region:
     kernel_s: float
     says: str
     ops: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:

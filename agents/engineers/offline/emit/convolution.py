@@ -73,9 +73,7 @@ def emit_convolution(
         with out.block("#pragma omp parallel\n    {"):
             if padded:
                 _pad(out, height, width, ph, pw)
-            out("alignas(64) float packed[KC * NR];") if PANELS == 1 else out(
-                f"alignas(64) static thread_local float packed[KC * NR * {PANELS}];"
-            )
+            out(f"alignas(64) static thread_local float packed[KC * NR * {PANELS}];")
             out("#pragma omp for schedule(dynamic) collapse(2)")
             out("for (long n = 0; n < IMAGES; ++n) {")
             out.depth += 1

@@ -98,11 +98,4 @@ static inline void pack_transposed(const float* w, long ldw, long n, long j0, lo
         for (long j = 0; j < NR; ++j) panel[p * NR + j] = w[(j0 + least(j, columns - 1)) * ldw + p0 + p];
 }
 
-// The same of B[*, N] as it is, rows ldb apart.
-static inline void pack(const float* b, long ldb, long n, long j0, long p0, long k, float* panel) {
-    const long columns = least(n - j0, NR);
-    for (long p = 0; p < k; ++p)
-        for (long j = 0; j < NR; ++j) panel[p * NR + j] = b[(p0 + p) * ldb + j0 + least(j, columns - 1)];
-}
-
 }  // namespace gemm
