@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
@@ -77,3 +78,9 @@ def _prepend(page: str, list_id: str, rows: str, known: dict[str, tuple[int, int
 def squeezed(html: str) -> str:
     """Without the white space between elements, which no browser shows."""
     return "".join(line.strip() for line in html.splitlines())
+
+
+def comparable(html: str) -> str:
+    """A page without what may differ between two looks at the same state: clocks that a script counts, tokens of forms."""
+    html = re.sub(r"<time[^>]*data-since[^>]*>[^<]*</time>", "<time>", html)
+    return squeezed(re.sub(r' name="csrfmiddlewaretoken" value="[^"]*"', "", html))

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.site import CHROMIUM, FLAGS, Site, told_site
-from tests.stitchweb.markup import squeezed
+from tests.e2e.site import Site, told_site
+from tests.stitchweb.markup import comparable
 
 pytestmark = pytest.mark.e2e
 AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe.min.js").read_text()
@@ -24,14 +24,6 @@ WAIT = 20_000  # ms for what a loaded machine may take
 def site() -> Iterator[Site]:
     with told_site() as site:
         yield site
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 def opened(
@@ -169,10 +161,7 @@ def test_a_diff_changes_side_in_place(wide: Page, site: Site) -> None:
 
 
 def main_part(page: Page) -> str:
-    """The page as it stands, without what its script counts and what the reader's focus adds."""
-    html = page.evaluate("document.getElementById('main').outerHTML")
-    html = re.sub(r"<time[^>]*data-since[^>]*>[^<]*</time>", "<time>", html)
-    return squeezed(re.sub(r' name="csrfmiddlewaretoken" value="[^"]*"', "", html))
+    return comparable(page.evaluate("document.getElementById('main').outerHTML"))
 
 
 def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site: Site) -> None:
