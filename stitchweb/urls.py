@@ -14,3 +14,5 @@ urlpatterns = [
     path("", include("stitchweb.teams.urls")),
     path("", include("stitchweb.runs.urls")),
 ]
+
+handler400 = "stitchweb.core.errors.bad_request"

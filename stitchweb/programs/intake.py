@@ -7,6 +7,7 @@ import stat
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import IO
 
@@ -17,6 +18,8 @@ from stitchweb.programs.uploads import Problem, check_source, decode
 MAX_PROGRAMS = 500
 MAX_ENTRIES = 5000
 MAX_TOTAL = 64 * 1024 * 1024
+_REPACK = "Pack the folder again as .zip."
+_IN_PARTS = "Upload it in parts."
 _LEVEL = re.compile(r"(?:^|/)level[_-]?(\d{1,2})/", re.IGNORECASE)
 # What archives carry along and nobody means.
 _NOISE = re.compile(r"(?:^|/)(?:__MACOSX|__pycache__|\.[^/]+|__init__\.py|setup\.py|conftest\.py|test_[^/]*\.py)(?:/|$)")
@@ -48,15 +51,24 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
         with zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
             if len(infos) > MAX_ENTRIES:
-                return _refuse(name, "too-many", f"{filename} holds {len(infos)} files; at most {MAX_ENTRIES} are read.")
+                return _refuse(
+                    name, "too-many", f"{filename} holds {len(infos)} files; at most {MAX_ENTRIES} are read.", _IN_PARTS
+                )
             files: list[tuple[str, bytes]] = []
             total = 0
             for info in infos:
                 path = info.filename.replace("\\", "/")
                 if _unsafe(path):
-                    return _refuse(name, "path", f"{filename} holds {info.filename!r}, a path that leads out of it.")
+                    return _refuse(
+                        name, "path", f"{filename} holds {info.filename[:200]!r}, which is no plain path inside it.", _REPACK
+                    )
                 if stat.S_ISLNK(info.external_attr >> 16):
-                    return _refuse(name, "link", f"{filename} holds the link {path!r}; only plain files are read.")
+                    return _refuse(
+                        name,
+                        "link",
+                        f"{filename} holds the link {path!r}; only plain files are read.",
+                        "Put the file itself into the archive.",
+                    )
                 if not path.endswith(".py") or _NOISE.search(path):
                     continue
                 if info.flag_bits & 0x1:
@@ -67,9 +79,7 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
                     data = member.read(settings.MAX_UPLOAD_KB * 1024 + 1)
                 total += len(data)
                 if total > MAX_TOTAL:
-                    return _refuse(
-                        name, "bomb", f"{filename} unpacks to more than {MAX_TOTAL // 2**20} MB.", "Upload it in parts."
-                    )
+                    return _refuse(name, "bomb", f"{filename} unpacks to more than {MAX_TOTAL // 2**20} MB.", _IN_PARTS)
                 files.append((path, data))
     except (
         zipfile.BadZipFile,
@@ -80,24 +90,26 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
         OSError,
         ValueError,
     ) as error:
-        return _refuse(
-            name, "not-zip", f"{filename} cannot be read as a zip archive: {error}.", "Pack the folder again as .zip."
-        )
+        return _refuse(name, "not-zip", f"{filename} cannot be read as a zip archive: {error}.", _REPACK)
     except Exception as error:  # zlib, lzma and bz2 raise errors of their own for damaged data
-        return _refuse(name, "damaged", f"{filename} is damaged: {error}.", "Pack the folder again as .zip.")
+        return _refuse(name, "damaged", f"{filename} is damaged: {error}.", _REPACK)
     return read_files(files, name)
 
 
 def read_files(files: Iterable[tuple[str, bytes]], name: str = "") -> Batch:
     """The programs among these files, by path; `levelN/` in a path sets the level. A folder's own name becomes the batch's."""
     found = sorted((path.replace("\\", "/").lstrip("/"), data) for path, data in files)
+    if bad := next((path for path, _ in found if _unsafe(path)), ""):
+        return _refuse(name, "path", f"{bad[:200]!r} is no plain path inside the folder.", "Rename it, or leave it out.")
     found = [(path, data) for path, data in found if path.endswith(".py") and not _NOISE.search(path)]
-    if any(_unsafe(path) for path, _ in found):
-        return _refuse(name, "path", "A file name leads out of the folder.")
     if not found:
         return _refuse(name, "nothing", "There is no Python file in it.", "A batch is a folder of .py files, one program each.")
     if len(found) > MAX_PROGRAMS:
-        return _refuse(name, "too-many", f"There are {len(found)} programs; at most {MAX_PROGRAMS} are taken at once.")
+        return _refuse(
+            name, "too-many", f"There are {len(found)} programs; at most {MAX_PROGRAMS} are taken at once.", _IN_PARTS
+        )
+    if twice := next((a for (a, _), (b, _) in pairwise(found) if a == b), ""):
+        return _refuse(name, "twice", f"{twice} is in it more than once, and only one can be meant.", "Keep one of them.")
     roots = {path.split("/")[0] for path, _ in found}
     if len(roots) == 1 and all("/" in path for path, _ in found) and not _LEVEL.match(found[0][0]):
         root = roots.pop()
@@ -113,8 +125,10 @@ def read_files(files: Iterable[tuple[str, bytes]], name: str = "") -> Batch:
 
 def _unsafe(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return path.startswith("/") or ".." in parts or "\0" in path or bool(re.match(r"^[A-Za-z]:", path)) or len(path) > 300
+    # What no screen shows can make one name look like another.
+    leads_out = path.startswith("/") or ".." in parts or bool(re.match(r"^[A-Za-z]:", path))
+    return leads_out or not path.isprintable() or len(path) > 300
 
 
-def _refuse(name: str, code: str, sentence: str, way_out: str = "") -> Batch:
+def _refuse(name: str, code: str, sentence: str, way_out: str) -> Batch:
     return Batch(name, [], [Problem(code, sentence, way_out)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import io
 import keyword
+import math
 import re
 import tokenize
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from django.conf import settings
 
 MAX_DEPTH = 80  # of nested expressions; deeper ones exhaust the parser of whoever reads the file next
+MAX_TOKENS = 150_000  # ten thousand lines of a dense program; what has more costs the parser many seconds
+MAX_ELEMENTS = 2**32  # of one input
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
 _FLOATS = frozenset({"float32", "float64", "float16", "bfloat16", "complex64"})
 
@@ -52,7 +55,7 @@ def decode(data: bytes, filename: str) -> tuple[str, list[Problem]]:
     """The text of uploaded bytes, or why they are none."""
     limit = settings.MAX_UPLOAD_KB * 1024
     if len(data) > limit:
-        return "", [_too_large(len(data), filename)]
+        return "", [_too_large(filename)]
     if b"\0" in data:
         return "", [
             Problem(
@@ -85,8 +88,8 @@ def check_source(text: str, filename: str = "", entry: str = "") -> list[Problem
         return [Problem(code, sentence, way_out, line, filename)]
 
     if len(text.encode("utf-8", "surrogatepass")) > settings.MAX_UPLOAD_KB * 1024:
-        return [_too_large(len(text.encode("utf-8", "surrogatepass")), filename)]
-    if not text.strip():
+        return [_too_large(filename)]
+    if not text.strip().strip("\ufeff"):
         return problem("empty", f"{name} is empty.", "Paste a PyTorch module, or take an example from the gallery.")
     if "\0" in text:
         return problem("binary", f"{name} is not a text: it contains null bytes.", "Upload the .py file.")
@@ -99,6 +102,8 @@ def check_source(text: str, filename: str = "", entry: str = "") -> list[Problem
     tree = _parse(text)
     if isinstance(tree, tuple):
         line, why = tree
+        if line is None:
+            return problem("not-python", f"{name} cannot be read as Python: {why}.", "Split it into shorter statements.")
         return problem("not-python", f"{name} is not Python: line {line}: {why}.", "Correct this line.", line)
     shape = outline(tree)
     if not shape.modules:
@@ -136,7 +141,7 @@ def outline(tree: ast.Module | str) -> Outline:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     known: set[str] = set()
     for name, node in classes.items():  # in the order of the text, so bases come first
-        bases = {ast.unparse(base) for base in node.bases}
+        bases = {_dotted(base) for base in node.bases}
         if bases & known or any(
             base.split(".")[-1].endswith("Module") or base.startswith(("nn.", "torch.nn.")) for base in bases
         ):
@@ -144,6 +149,15 @@ def outline(tree: ast.Module | str) -> Outline:
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     names |= {t.id for node in tree.body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)}
     return Outline(tuple(name for name in classes if name in known), "get_inputs" in names, "get_init_inputs" in names)
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` as text, at any depth; empty for what is no dotted name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id])) if isinstance(node, ast.Name) else ""
 
 
 def with_inputs(text: str, entry: str, specs: list[InputSpec], init: str = "") -> str:
@@ -173,11 +187,11 @@ def parse_shape(text: str) -> tuple[int, ...]:
     if not inner:
         return ()
     parts = [part for part in re.split(r"[\s,x×]+", inner) if part]
-    if not all(part.isdecimal() for part in parts):
-        raise ValueError(f"The shape {text!r} is not a list of whole numbers. Write it like 16, 128.")
+    if not all(part.isdecimal() and len(part) <= 12 for part in parts):
+        raise ValueError(f"The shape {text[:80]!r} is not a list of whole numbers. Write it like 16, 128.")
     shape = tuple(int(part) for part in parts)
-    if len(shape) > 8 or any(size > 2**31 for size in shape):
-        raise ValueError(f"The shape {text!r} is too large: at most 8 dimensions of at most 2147483648.")
+    if len(shape) > 8 or math.prod(shape) > MAX_ELEMENTS:
+        raise ValueError(f"The shape {text[:80]!r} is too large: at most 8 dimensions and {MAX_ELEMENTS} numbers in all.")
     return shape
 
 
@@ -213,11 +227,16 @@ def _imports(text: str) -> set[str]:
     return {alias.asname or alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
 
 
-def _parse(text: str) -> ast.Module | tuple[int, str]:
-    """The syntax tree, or the line and the reason. Bracket depth is bounded first: the parser's own bound is the C stack."""
+def _parse(text: str) -> ast.Module | tuple[int | None, str]:
+    """The syntax tree, or the line (None: no single one) and the reason.
+
+    Bracket depth and length are bounded first: the parser's own bounds are the C stack and patience.
+    """
     depth = 0
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        for count, token in enumerate(tokenize.generate_tokens(io.StringIO(text).readline)):
+            if count > MAX_TOKENS:
+                return None, f"it has more than {MAX_TOKENS} words and signs"
             if token.type == tokenize.OP and token.string in "([{":
                 depth += 1
                 if depth > MAX_DEPTH:
@@ -232,14 +251,14 @@ def _parse(text: str) -> ast.Module | tuple[int, str]:
         return ast.parse(text)
     except SyntaxError as error:
         return error.lineno or 1, error.msg
-    except (ValueError, MemoryError, RecursionError) as error:
-        return 1, str(error) or "it is nested too deep"
+    except (ValueError, MemoryError, RecursionError):
+        return None, "an expression in it is nested too deep"
 
 
-def _too_large(size: int, filename: str) -> Problem:
+def _too_large(filename: str) -> Problem:
     return Problem(
         "too-large",
-        f"{_called(filename)} has {size / 1024:.0f} KB; at most {settings.MAX_UPLOAD_KB} KB are taken.",
+        f"{_called(filename)} is too large: at most {settings.MAX_UPLOAD_KB} KB are taken.",
         "Weights do not belong in the file: the module is built with random ones. Remove large constants.",
         path=filename,
     )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from stitchweb.programs.access import program_for
-from stitchweb.programs.forms import ProgramForm, input_choices, input_rows, input_specs
+from stitchweb.programs.forms import ProgramForm, form_problems, input_choices, input_rows, input_specs
 from stitchweb.programs.gallery import example, examples
 from stitchweb.programs.intake import Batch, read_files, read_zip
 from stitchweb.programs.models import Revision
@@ -25,6 +26,7 @@ from stitchweb.runs.services import start_run
 from stitchweb.teams.access import WORKERS, Person, teams_for
 from stitchweb.teams.models import Team
 
+MAX_SHOWN = 300  # characters of a line that is shown beside its mistake
 MAX_SUITE_RUNS = 40  # started at once from an upload; more are started from the suite's page
 
 
@@ -80,15 +82,14 @@ class _Intake:
 
     def answer(self) -> HttpResponse:
         if not (self.form.is_valid() and self.options.is_valid()):
-            errors = [*self.form.errors.items(), *self.options.errors.items()]
-            return self.refuse([Problem("form", f"{name}: {error}") for name, found in errors for error in found])
+            return self.refuse(form_problems(self.form, self.options))
         files = self.request.FILES.getlist("files")
         if self._is_batch(files):
             return self.take_batch(files)
         text = self.form.cleaned_data["text"]
         if files:
             self.filename = str(files[0].name)
-            text, problems = decode(files[0].read(), self.filename)
+            text, problems = decode(self._bytes_of(files[0]), self.filename)
             if problems:
                 return self.refuse(problems)
         return self.take_text(text)
@@ -96,6 +97,11 @@ class _Intake:
     @staticmethod
     def _is_batch(files: list[UploadedFile]) -> bool:
         return len(files) > 1 or (len(files) == 1 and str(files[0].name).lower().endswith(".zip"))
+
+    @staticmethod
+    def _bytes_of(file: UploadedFile) -> bytes:
+        """The file, or just more of it than is taken: a large one is not held in memory to be refused."""
+        return bytes(file.read(settings.MAX_UPLOAD_KB * 1024 + 1))
 
     def take_text(self, text: str) -> HttpResponse:
         entry = self.form.cleaned_data["entry"].strip()
@@ -120,7 +126,9 @@ class _Intake:
 
     def _revision(self, text: str, entry: str) -> Revision:
         program = self.request.POST.get("program", "")
-        if program.isdecimal():
+        if program:
+            if not program.isdecimal():
+                raise Http404("There is no such program, or it is not shared with you.")
             return add_revision(self.request.user, program_for(self.request.user, int(program[:18]), WORKERS), text, entry)
         form = self.form.cleaned_data
         upload = Upload(text, self.filename, entry, form["name"].strip(), form["description"].strip(), self.form.tag_words)
@@ -149,7 +157,7 @@ class _Intake:
         # Browsers send a folder's files with bare names; the page's script sends their paths beside them.
         paths = self.request.POST.get("paths", "").split("\n")
         names = paths if len(paths) == len(files) else [str(f.name) for f in files]
-        return read_files([(name, file.read()) for name, file in zip(names, files, strict=True)])
+        return read_files([(name, self._bytes_of(file)) for name, file in zip(names, files, strict=True)])
 
     def team(self) -> Team:
         return team_to_write(self.request.user, self.request.POST.get("team", ""))
@@ -166,7 +174,7 @@ class _Intake:
         return _page(
             self.request, form, self.options, status=422,
             problems=problems, filename=self.filename, rows=self.rows, init=self.request.POST.get("init", ""),
-            around=[(n, lines[n - 1], n == line) for n in around],
+            around=[(n, lines[n - 1][:MAX_SHOWN], n == line) for n in around],
             asks_inputs=asks_inputs or "no-inputs" in codes,
             modules=outline(text).modules if codes & {"which-module", "no-entry"} else (),
             program=self.request.POST.get("program", ""),
@@ -174,9 +182,11 @@ class _Intake:
 
 
 def team_to_write(user: Person, slug: str) -> Team:
-    """The team that takes the upload: the named one, else the person's first. PermissionDenied without any."""
+    """The team that takes the upload: the named one; the person's first when none is named. PermissionDenied without it."""
     teams = teams_for(user, WORKERS)
-    team = (teams.filter(slug=slug).first() if slug else None) or teams.order_by("pk").first()
+    team = teams.filter(slug=slug).first() if slug else teams.order_by("pk").first()
+    if team is None and slug:
+        raise PermissionDenied("You are not a member of the team that you chose, so nothing was uploaded.")
     if team is None:
         raise PermissionDenied("You are in no team as a member, so nothing can be uploaded. Ask an owner of a team.")
     return team

@@ -1,0 +1,24 @@
+"""The answer to a request that is refused before any view sees it, in words for the person who sent it."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400, or 413 with the limit that was passed. What Django itself would say stays in the log: it is for programmers."""
+    sentence, status = "", 400
+    if isinstance(exception, RequestDataTooBig):
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 2**20
+        sentence = f"The form is too large: its fields may have {most} MB. Nothing was stored. Shorten the text."
+    elif isinstance(exception, TooManyFilesSent):
+        most = settings.DATA_UPLOAD_MAX_NUMBER_FILES
+        sentence = f"There are too many files: at most {most} are taken. Nothing was stored. Upload them in parts or as a .zip."
+    elif isinstance(exception, TooManyFieldsSent):
+        sentence = f"The form has too many fields: at most {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS}. Nothing was stored."
+    if sentence:
+        status = 413
+    return render(request, "400.html", {"exception": sentence, "status": status}, status=status)
