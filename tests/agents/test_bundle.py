@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from loop_world import FakeHands, options, scripted_name, timing, todo
 
 from agents.blobs import MemoryBlobs
 from agents.bundle import bundle
@@ -18,6 +17,7 @@ from agents.engineers.scripted import Scripted
 from agents.headless import optimize
 from agents.state import State
 from agents.takehome import verify_script
+from tests.agents.loop_world import FakeHands, options, scripted_name, timing, todo
 
 REFERENCE = """
 import torch

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loop_world import SOURCE, FakeHands, analysis, check, options, program, scripted_name, timing, todo
 
 from agents.__main__ import main
 from agents.blobs import FolderBlobs, MemoryBlobs
@@ -22,6 +21,7 @@ from agents.result import line_of, verdict_of
 from agents.state import Budget, State, Status, StopCause
 from gpu_runner.contracts import BuildReport, Progress, Refusal, Verdict
 from gpu_runner.hands import Cancelled, HandsError
+from tests.agents.loop_world import SOURCE, FakeHands, analysis, check, options, program, scripted_name, timing, todo
 
 
 def two_todos() -> Scripted:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loop_world import SOURCE, FakeHands, analysis, options, program, scripted_name, todo
 
 from agents.__main__ import main
 from agents.benchmark import benchmark, programs, read_lines
@@ -18,6 +17,7 @@ from agents.engineers.scripted import Scripted
 from agents.state import Candidate, Options, Todo
 from agents.summary import latest, table, totals
 from gpu_runner.contracts import CandidateFiles, Refusal
+from tests.agents.loop_world import SOURCE, FakeHands, analysis, options, program, scripted_name, todo
 
 
 @pytest.fixture

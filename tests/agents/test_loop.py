@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from loop_world import analysis, check, new_state, options, program, timing, todo
 
 from agents.blobs import MemoryBlobs
 from agents.loop import apply, next_step, start
@@ -33,6 +32,7 @@ from agents.state import (
 )
 from agents.steps import hand_made
 from gpu_runner.contracts import BuildReport, CandidateFiles, Label, Refusal, TimingReport, Verdict
+from tests.agents.loop_world import analysis, check, new_state, options, program, timing, todo
 
 BLOBS = MemoryBlobs()
 REF = BLOBS.put(b"{}")

@@ -6,7 +6,6 @@ import random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loop_world import check, new_state, options, timing, todo
 
 from agents.events import View, created, events_of, fold, fold_all
 from agents.events.shrink import fits
@@ -35,6 +34,7 @@ from agents.state import (
     Usage,
 )
 from gpu_runner.contracts import BlobRef, BuildReport, HackClass, TimingReport, Verdict
+from tests.agents.loop_world import check, new_state, options, timing, todo
 
 REF = BlobRef(sha256="a" * 64, size=2)
 MANY = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))

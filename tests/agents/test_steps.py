@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loop_world import FakeHands, new_state, options, program, scripted_name, todo
 from test_loop import Run
 
 from agents.blobs import FolderBlobs, MemoryBlobs
@@ -17,6 +16,7 @@ from agents.state import Broken, Budget, Candidate, Coded, Decision, Planned, St
 from agents.steps import files_of, hand_made, loop_protocol, outcome_of, source_of, task_for, think
 from gpu_runner.contracts import PROTOCOLS, BuildReport, CandidateFiles, CheckTask, TimeTask, Verdict
 from gpu_runner.hands import Cancelled
+from tests.agents.loop_world import FakeHands, new_state, options, program, scripted_name, todo
 
 
 def at_planning(engineer: Scripted, blobs: MemoryBlobs, **more: Any) -> State:
