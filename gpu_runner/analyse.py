@@ -28,16 +28,30 @@ _NULL_WORDS = {
     "other-weights": "the result for other weights",
 }
 
+_ALONE = "It has no network, no files beside itself and a bounded number of processes."
+_WAYS_OUT = {
+    "crash_init": f"Make the module constructible from get_init_inputs() alone. {_ALONE}",
+    "crash_inputs": f"Make get_inputs() work by itself. {_ALONE}",
+    "crash_forward": f"Make forward work on what get_inputs() returns. {_ALONE}",
+    "crashed": f"Run the file by itself to see where its process ends. {_ALONE}",
+    "unsupported_outputs": "Return plain tensors, or tuples, lists and dicts of them.",
+}
+
 
 def analyse(job: Job, task: AnalyseTask, session: Session) -> Analysis:
     """The whole analysis. What is wrong with the program is the refusal."""
     job.stage("running the program once")
     try:
         reference, judge = session.peers(job, task.source)
-        return _describe(job, task, session, reference, judge)
+        report = _describe(job, task, session, reference, judge)
     except (ProgramRefused, ProgramEnded) as error:
-        session.forget(job, task.source)
-        return Analysis(refusal=error.refusal)
+        report = Analysis(refusal=error.refusal)
+    if report.refusal is None:
+        return report
+    # No task follows on a refused program, so no process of it is kept.
+    session.forget(job, task.source)
+    way_out = report.refusal.way_out or _WAYS_OUT.get(report.refusal.code, "Run the file by itself to see what it does.")
+    return report.model_copy(update={"refusal": report.refusal.model_copy(update={"way_out": way_out})})
 
 
 def _capture(job: Job, task: AnalyseTask) -> dict[str, Any]:

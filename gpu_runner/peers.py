@@ -117,9 +117,8 @@ class Peer:
         """Our own code in the process raised: with user code beside it, blame lies with the program, else with us."""
         if self.side == "judge":
             return HandsError(f"The judge failed: {error}\n{error.traceback}")
-        return ProgramEnded(
-            self.side, "crashed", f"The {self.side}'s process failed: {error.type}: {error.message}", error.traceback
-        )
+        said = f"{error.type}: {error.message}".rstrip(" :.")
+        return ProgramEnded(self.side, "crashed", f"The {self.side}'s process failed: {said}.", error.traceback)
 
     def memory(self) -> Memory:
         return Memory.create(self.capacity())

@@ -58,7 +58,8 @@ def crash(code: str, where: str, error: BaseException, root: str, way_out: str =
     """The refusal for an exception out of user code."""
     log, line = user_frames(error, root)
     first = (str(error).strip().splitlines() or [""])[0][:300]
-    return Refused(code, f"{where} failed with {type(error).__name__}: {first}", way_out, line, log)
+    said = f"{type(error).__name__}: {first}".rstrip(" :.")
+    return Refused(code, f"{where} failed with {said}.", way_out, line, log)
 
 
 def execute(path: str, name: str) -> tuple[types.ModuleType, str]:
