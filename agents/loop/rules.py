@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from agents.state import Candidate, State, Status, StopCause, Todo
-from gpu_runner.contracts import Interval
+from gpu_runner.contracts import Interval, Speed, TimingReport
 
 MAX_TRIES = 3  # of one todo since its last gain: the first attempt and two repairs
 MAX_RETRIES = 2  # of one step after an infrastructure trouble
@@ -23,9 +23,15 @@ def ratio(over: Interval, under: Interval) -> Interval:
     return Interval(value=value, low=value * math.exp(-down), high=value * math.exp(up))
 
 
+def claimed(report: TimingReport | None) -> Interval | None:
+    """The ratio over eager that may be claimed: None where the hands had a reason to claim nothing (their clocks disagreed, a
+    second process measured something else), whatever figure stands beside the reason."""
+    return None if report is None or report.speed is Speed.NOT_CLAIMED else report.over_eager
+
+
 def measured(candidate: Candidate) -> Interval | None:
     """The candidate's ratio over eager from the loop's quick timing, None where it is missing or not a positive number."""
-    over = candidate.timing.over_eager if candidate.timing else None
+    over = claimed(candidate.timing)
     if over is None or not (0 < over.low <= over.value <= over.high < math.inf):
         return None
     return over
@@ -91,7 +97,7 @@ def parent_of_next(state: State, todo_id: str) -> str | None:
 def dropped(state: State, candidate: Candidate) -> bool:
     """True when the confirmation took the candidate's claim away."""
     report = candidate.confirmed
-    return report is not None and not beats_eager(report.over_eager, state.options.protocol.faster_ratio)
+    return report is not None and not beats_eager(claimed(report), state.options.protocol.faster_ratio)
 
 
 def best_left(state: State) -> str | None:

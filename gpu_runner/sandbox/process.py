@@ -167,7 +167,7 @@ class Sandbox:
             raise self._ended() from None
         except Late:
             waited = self.limits.wall_s if timeout is None else min(timeout, self.limits.wall_s)
-            self._kill_for(ChildTimedOut(f"The program did not finish within {waited:g} s, and was ended."))
+            self._kill_for(ChildTimedOut(f"The program did not finish within {waited:.3g} s, and was ended."))
             raise self._ended() from None
         except ChildProtocol as error:
             self._kill_for(error)

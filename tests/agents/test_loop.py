@@ -31,7 +31,7 @@ from agents.state import (
     Usage,
 )
 from agents.steps import hand_made
-from gpu_runner.contracts import BuildReport, CandidateFiles, Label, Refusal, TimingReport, Verdict
+from gpu_runner.contracts import BuildReport, CandidateFiles, Label, Refusal, Speed, TimingReport, Verdict
 from tests.agents.loop_world import analysis, check, new_state, options, program, timing, todo
 
 BLOBS = MemoryBlobs()
@@ -259,6 +259,21 @@ def test_a_best_that_the_full_protocol_does_not_confirm_gives_way_to_the_next() 
     run.confirmed(1.4)
     assert (run.state.status, run.state.best) == (Status.FINISHED, "c1")
     assert "did not confirm" in run.state.candidate("c2").note
+
+
+def test_a_figure_that_the_hands_do_not_claim_is_no_gain_however_large() -> None:
+    run = Run(new_state(options(budget=Budget(attempts=1)))).planned("a").coded().built().checked()
+    doubt = timing(3.0).model_copy(update={"speed": Speed.NOT_CLAIMED, "sentence": "No speed is claimed (clocks disagree)."})
+    run.take(Timed, report=doubt)
+    assert run.state.best is None
+
+
+def test_a_confirmation_that_claims_nothing_drops_the_best_with_the_reason() -> None:
+    run = Run(new_state(options(budget=Budget(attempts=1)))).planned("a").attempt(1.5)
+    doubt = timing(1.5).model_copy(update={"speed": Speed.NOT_CLAIMED, "sentence": "A second process disagreed."})
+    run.checked().take(Timed, report=doubt)
+    assert (run.state.status, run.state.best) == (Status.FINISHED, None)
+    assert "A second process disagreed." in run.state.candidate("c1").note
 
 
 def test_a_best_that_the_full_check_rejects_is_repaired_while_attempts_are_left() -> None:
