@@ -19,6 +19,10 @@
     state.querySelector("span").textContent = text;
   };
 
+  // An ended run is still watched, since a program written by hand may follow; but nothing about it is live.
+  const ENDED = ["finished", "cancelled", "failed"];
+  const connected = () => say("dot", ENDED.includes(live.dataset.status) ? "complete" : "live", "ok-t");
+
   // Where the reader is must survive: focus, open details, scrolled boxes.
   const keep = (old, fresh) => {
     const open = [...old.querySelectorAll("details")].map((d) => d.open);
@@ -58,7 +62,7 @@
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}${live.dataset.path}?since=${cursor}`);
     let since = 0;
-    socket.addEventListener("open", () => { since = Date.now(); say("dot", "live", "ok-t"); });
+    socket.addEventListener("open", () => { since = Date.now(); connected(); });
     socket.addEventListener("message", (event) => {
       const message = JSON.parse(event.data);
       if (message.seq > cursor) {
@@ -66,6 +70,8 @@
         cursor = message.seq;
         shown.textContent = cursor;
         live.dataset.since = cursor;
+        live.dataset.status = message.status || live.dataset.status;
+        connected();
       }
       socket.send(JSON.stringify({ ack: cursor }));
     });
