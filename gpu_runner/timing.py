@@ -33,6 +33,7 @@ from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 from gpu_runner.verdict import accepted, leaf_ratio, numeric, precision_label, structural
 
 NO_GRAPHS = "CUDA graphs, which this mode is about, have no meaning on the CPU"
+NOTHING_TO_TUNE = "the same as default: on the CPU this mode tunes matrix products, and the program has none"
 AGREEMENT = 0.03
 HIDDEN_SHARE = 0.1
 HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
@@ -109,8 +110,11 @@ class Timer:
         if self.job.device == "cpu" and mode in ("reduce-overhead", "max-autotune"):
             self.errors[mode] = NO_GRAPHS
             return None
-        self.job.stage(f"compiling the reference with torch.compile ({mode})")
         try:
+            if self.job.device == "cpu" and mode == "max-autotune-no-cudagraphs" and not self._has_products():
+                self.errors[mode] = NOTHING_TO_TUNE
+                return None
+            self.job.stage(f"compiling the reference with torch.compile ({mode})")
             arm = self.session.reference(self.job, self.task.source, mode)
             drawn = arm.draw(1)
             if drawn is None:
@@ -128,6 +132,15 @@ class Timer:
             self.errors[mode] = "torch.compile fell back to eager: it made no graph"
             return None
         return arm
+
+    def _has_products(self) -> bool:
+        """Whether one forward holds floating point operations that torch's counter knows: matrix products and convolutions."""
+        reference = self.session.reference(self.job, self.task.source)
+        drawn = reference.draw(1)
+        if drawn is None:
+            raise ValueError("a plain draw always gives inputs")
+        with closing(drawn[0]):
+            return bool(reference.about("counts", drawn[0]).get("flops"))
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
