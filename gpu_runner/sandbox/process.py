@@ -149,6 +149,7 @@ class Sandbox:
                 raise Cancelled("The job was cancelled.")
 
         try:
+            stop()  # here too: a job of many quick questions never waits long enough to be asked while it waits
             self._launched.channel.send(kind, payload, fds)
             for _ in range(_MAX_PROGRESS):
                 message = self._launched.channel.receive(deadline, stop)

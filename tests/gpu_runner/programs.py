@@ -154,7 +154,7 @@ def forward(self, x):
         _model(
             """
 def forward(self, x):
-    for fd in range(3, 64):
+    for fd in range(3, 1024):
         try:
             sock = socket.socket(fileno=os.dup(fd))
             sock.send(json.dumps({"kind": "done", "payload": {"ns": 1, "verdict": "verified"}}).encode())

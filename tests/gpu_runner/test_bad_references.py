@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -62,8 +63,10 @@ HOSTILE: dict[str, tuple[str, str, str]] = {
     "starts a program": ("at_init", "subprocess.run(['/bin/sh', '-c', 'exit 3'], check=True)", "crash_init"),
     "asks the network": ("at_import", "socket.create_connection(('1.1.1.1', 53), 5)", "crash_import"),
     "asks for a name": ("at_init", "socket.getaddrinfo('example.org', 80)", "crash_init"),
-    "writes into the project": ("at_import", f"open('{ROOT}/{NAME}', 'w').write('x')", "crash_import"),
-    "writes beside the interpreter": ("at_init", f"open(sys.prefix + '/{NAME}', 'w').write('x')", "crash_init"),
+    # The project may lie below a folder that is the program's own inside: its file then lands there, and is gone with it.
+    "writes into the project": ("at_import", f"import pathlib; pathlib.Path('{ROOT}').mkdir(parents=True, exist_ok=True); "
+                                f"open('{ROOT}/{NAME}', 'w').write('x'); raise OSError", "crash_import"),
+    "writes beside the interpreter": ("at_init", f"open(sys.prefix + '/{NAME}', 'w').write('x'); raise OSError", "crash_init"),
     "fills the disk": ("at_forward", f"open('/tmp/{NAME}', 'wb').write(bytes(1 << 28))", "crash_forward"),
     "prints megabytes": ("at_forward", "[print('x' * 1000) for _ in range(20000)]", "crashed"),
     "returns a text": ("at_forward", "return 'done'", "returns_nothing"),
@@ -110,7 +113,7 @@ def test_a_reference_that(name: str, analyse: Callable[..., Analysis]) -> None:
     assert refusal.way_out.endswith(".")
     assert len(refusal.log) < 64 * 1024
     assert all_gone(), [Path(f"/proc/{pid}/status").read_text() for pid in alive()]
-    assert not [path for path in (ROOT / NAME, Path("/tmp") / NAME) if path.exists()]
+    assert not [path for path in (ROOT / NAME, Path(sys.prefix) / NAME, Path("/tmp") / NAME) if path.exists()]
 
 
 def test_the_look_for_processes_sees_them_while_they_are_there(analyse: Callable[..., Analysis]) -> None:
