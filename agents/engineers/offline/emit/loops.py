@@ -16,7 +16,7 @@ from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.ir import Axis, Nest, Store, Value
 
 MAX_BUFFER = 32768  # elements of a row kept on the stack of a thread (128 kB, a quarter of an L2 cache)
-PARTIAL = 4096  # elements summed in float32 lanes before the partial sum moves to double
+PARTIAL = 4096  # elements of one block of a long reduction
 PARALLEL_FROM = 16384  # points below which waking the other threads costs more than it saves
 IDENTITY = {
     "sum": "0.0f",
@@ -112,7 +112,7 @@ class Emitter(ValueWriter):
             self._write(self.nest.stores, names)
 
     def _flat_tail(self, guard: str) -> None:
-        """One number out of one long tensor: blocks in parallel, each summed in float32 lanes, the blocks in double."""
+        """One number out of one long tensor: blocks in parallel, each summed in double lanes."""
         axis = self.nest.kept[0]
         i = self.index[axis]
         out = self.out
@@ -211,7 +211,7 @@ class Emitter(ValueWriter):
                 out(f"alignas(64) float {acc}[{size}];")
                 out(f"for (long z = 0; z < {size}; ++z) {acc}[z] = {IDENTITY[value.fn]};")
             else:
-                double = value.fn == "sum" and math.prod(a.size for a in value.over) > PARTIAL
+                double = value.fn == "sum"
                 out(f"{'double' if double else 'float'} {acc} = {IDENTITY[value.fn]};")
         if not axes:
             self._emit_values(wanted, done, names)
@@ -224,7 +224,7 @@ class Emitter(ValueWriter):
         for value in reduces:
             if not any(a in value.axes for a in self.nest.kept):
                 acc = self.accumulators[value]
-                double = value.fn == "sum" and math.prod(a.size for a in value.over) > PARTIAL
+                double = value.fn == "sum"
                 names[value] = f"(float){acc}" if double else acc
 
     def _loops(
@@ -279,7 +279,8 @@ class Emitter(ValueWriter):
 
     def _start_part(self, value: Value) -> str:
         part = self.names.fresh("part")
-        self.out(f"float {part} = {IDENTITY[value.fn]};")
+        # Sums in double: on a constant row a mean that is off by one rounding is magnified 1/sqrt(eps) times by a normalisation.
+        self.out(f"{'double' if value.fn == 'sum' else 'float'} {part} = {IDENTITY[value.fn]};")
         return part
 
     def _lane_clause(self, values: list[Value], parts: list[str]) -> str:
