@@ -16,7 +16,7 @@ from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.ir import Axis, Nest, Store, Value
 
 MAX_BUFFER = 32768  # elements of a row kept on the stack of a thread (128 kB, a quarter of an L2 cache)
-PARTIAL = 4096  # elements of one block of a long reduction
+BLOCK = 4096  # elements of one thread's turn when one long tensor becomes one number
 PARALLEL_FROM = 16384  # points below which waking the other threads costs more than it saves
 IDENTITY = {
     "sum": "0.0f",
@@ -117,9 +117,9 @@ class Emitter(ValueWriter):
         i = self.index[axis]
         out = self.out
         out(f"#pragma omp parallel for schedule(static){guard}{self._reduction_clause()}")
-        with out.block(f"for (long block = 0; block < {axis.size}; block += {PARTIAL}) {{"):
+        with out.block(f"for (long block = 0; block < {axis.size}; block += {BLOCK}) {{"):
             parts = [self._start_part(v) for v in self.tails]
-            out(f"const long end = block + {PARTIAL} < {axis.size} ? block + {PARTIAL} : {axis.size};")
+            out(f"const long end = block + {BLOCK} < {axis.size} ? block + {BLOCK} : {axis.size};")
             out(f"#pragma omp simd{self._lane_clause(self.tails, parts)}")
             with out.block(f"for (long {i} = block; {i} < end; ++{i}) {{"):
                 names: dict[Value, str] = {}
@@ -211,8 +211,7 @@ class Emitter(ValueWriter):
                 out(f"alignas(64) float {acc}[{size}];")
                 out(f"for (long z = 0; z < {size}; ++z) {acc}[z] = {IDENTITY[value.fn]};")
             else:
-                double = value.fn == "sum"
-                out(f"{'double' if double else 'float'} {acc} = {IDENTITY[value.fn]};")
+                out(f"{'double' if value.fn == 'sum' else 'float'} {acc} = {IDENTITY[value.fn]};")
         if not axes:
             self._emit_values(wanted, done, names)
             for value in tails:
@@ -224,8 +223,7 @@ class Emitter(ValueWriter):
         for value in reduces:
             if not any(a in value.axes for a in self.nest.kept):
                 acc = self.accumulators[value]
-                double = value.fn == "sum"
-                names[value] = f"(float){acc}" if double else acc
+                names[value] = f"(float){acc}" if value.fn == "sum" else acc
 
     def _loops(
         self,
@@ -248,16 +246,9 @@ class Emitter(ValueWriter):
             return
         lanes = [v for v in (*reduces, *tails) if not self._array(v)]
         parts = [self._start_part(v) for v in lanes]
-        long = axis.size > PARTIAL and any(v.fn == "sum" for v in lanes)
-        head = f"for (long {i} = 0; {i} < {axis.size}; ++{i}) {{"
-        if long:
-            out(f"for (long block = 0; block < {axis.size}; block += {PARTIAL}) {{")
-            out.depth += 1
-            out(f"const long end = block + {PARTIAL} < {axis.size} ? block + {PARTIAL} : {axis.size};")
-            head = f"for (long {i} = block; {i} < end; ++{i}) {{"
         if axis.size >= 4:
             out(f"#pragma omp simd{self._lane_clause(lanes, parts)}")
-        with out.block(head):
+        with out.block(f"for (long {i} = 0; {i} < {axis.size}; ++{i}) {{"):
             scope = dict(names)
             self._emit_values(wanted, done | {axis}, scope)
             for value, part in zip(lanes, parts, strict=True):
@@ -267,13 +258,6 @@ class Emitter(ValueWriter):
                     place = f"{self.accumulators[value]}[{self._place(value, self.nest.kept)}]"
                     self._accumulate(value.fn, place, scope[value.args[0]])
             self._write(stores, scope)
-        if long:
-            for value, part in zip(lanes, parts, strict=True):
-                self._accumulate(value.fn, self.accumulators[value], part)
-                self.out(f"{part} = {IDENTITY[value.fn]};")
-            out.depth -= 1
-            out("}")
-            return
         for value, part in zip(lanes, parts, strict=True):
             self._accumulate(value.fn, self.accumulators[value], part)
 
