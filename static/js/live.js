@@ -1,6 +1,6 @@
 // The live run page: apply what the server sends, say what was applied, come back where we were.
 //
-// A message is {seq, html, status}. `html` holds elements with ids, each replacing the element of that id (elements that this
+// A message is {seq, html, status}, or {seq} as a sign of life. `html` holds elements with ids, each replacing the element of that id (elements that this
 // page does not show are passed by), and <template data-prepend="list"> with rows that are put on top of a list once.
 // The cursor moves only when a message was applied, and travels with every reconnect, so a lost connection loses nothing.
 (() => {
@@ -10,6 +10,7 @@
   const state = document.getElementById("live-state");
   const shown = document.getElementById("live-seq");
   const GONE = { 4401: "signed out: sign in again", 4403: "you may not watch this run any more", 4404: "this run is gone" };
+  const SILENCE = 50000; // ms; a quiet run gives a sign of life every 20 s
   let cursor = Number(live.dataset.since);
   let wait = 500;
 
@@ -62,8 +63,32 @@
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}${live.dataset.path}?since=${cursor}`);
     let since = 0;
+    let silence = 0;
+    // A network that went away closes nothing: the browser's own word may take minutes, so silence and its "offline" count too.
+    const lost = (event) => {
+      window.removeEventListener("offline", lost);
+      clearTimeout(silence);
+      if (socket.over) return;
+      socket.over = true;
+      socket.close();
+      if (GONE[event.code]) return say("x", GONE[event.code], "bad-t");
+      // A server that takes the socket and closes it at once (too many of them) is not asked twice a second.
+      if (since && Date.now() - since > 5000) wait = 500;
+      say("warn", `reconnecting, showing up to event ${cursor}`, "warn-t");
+      setTimeout(connect, wait * (0.75 + Math.random() / 2));
+      wait = Math.min(wait * 2, 10000);
+    };
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(lost, SILENCE, {});
+    };
+    heard();
+    window.addEventListener("offline", lost);
+    socket.addEventListener("close", lost);
     socket.addEventListener("open", () => { since = Date.now(); connected(); });
     socket.addEventListener("message", (event) => {
+      if (socket.over) return;
+      heard();
       const message = JSON.parse(event.data);
       if (message.seq > cursor) {
         apply(message.html || "");
@@ -75,15 +100,6 @@
       }
       socket.send(JSON.stringify({ ack: cursor }));
     });
-    socket.addEventListener("close", (event) => {
-      if (GONE[event.code]) return say("x", GONE[event.code], "bad-t");
-      // A server that takes the socket and closes it at once (too many of them) is not asked twice a second.
-      if (since && Date.now() - since > 5000) wait = 500;
-      say("warn", `reconnecting, showing up to event ${cursor}`, "warn-t");
-      setTimeout(connect, wait * (0.75 + Math.random() / 2));
-      wait = Math.min(wait * 2, 10000);
-    });
-    live.socket = socket;
   };
   say("ring", "connecting", "");
   connect();

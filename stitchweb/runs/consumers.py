@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 ACK_S = 60.0  # a client that takes longer to show a batch is closed; it comes back with its cursor
 ACCESS_S = 60.0  # how old the last look at the person's rights may be
 SPACING_S = 0.05  # at most twenty batches a second and socket
+BEAT_S = 20.0  # a quiet run says this often that it is only quiet: a dead network looks the same to a page
 MAX_SOCKETS = 40  # per person and process
 MAX_FRAME = 1000
 
@@ -33,8 +34,9 @@ _open: Counter[int] = Counter()
 class RunConsumer(AsyncWebsocketConsumer):
     """`/ws/runs/<pk>/?since=N`: everything after event N, in order, each batch sent when the one before was acknowledged.
 
-    Messages out: {"seq", "html", "status"}. Messages in: {"ack": seq}. Closes with 4401 signed out, 4403 no access any more,
-    4404 no such run (or not for this person), 4429 too many sockets, 1013 no acknowledgement.
+    Messages out: {"seq", "html", "status"}, and {"seq"} alone as a sign of life. Messages in: {"ack": seq}. Closes with 4401
+    signed out, 4403 no access any more, 4404 no such run (or not for this person), 4429 too many sockets, 1013 no
+    acknowledgement.
     """
 
     pump: asyncio.Task[None] | None = None
@@ -91,7 +93,7 @@ class RunConsumer(AsyncWebsocketConsumer):
 
     async def _pump(self, reader: Reader, cursor: int) -> None:
         clock = asyncio.get_running_loop().time
-        looked = clock()
+        looked = told = clock()
         while True:
             if clock() - looked >= ACCESS_S:
                 if not await self._allowed():
@@ -102,6 +104,9 @@ class RunConsumer(AsyncWebsocketConsumer):
             if isinstance(batch, asyncio.Event):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(batch.wait(), POLL_S)
+                if clock() - told >= BEAT_S:
+                    await self.send(text_data=json.dumps({"seq": cursor}))
+                    told = clock()
                 continue
             self.acked.clear()
             self.sent = batch.upto
@@ -112,6 +117,7 @@ class RunConsumer(AsyncWebsocketConsumer):
                 await self.close(TRY_LATER)
                 return
             cursor = batch.upto
+            told = clock()
             await asyncio.sleep(SPACING_S)
 
     def _since(self) -> int:

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.processes import ROOT, Site, whole_site
+from tests.e2e.wire import Wire, wire
 from tests.stitchweb.markup import comparable
 
 pytestmark = pytest.mark.e2e
@@ -64,15 +66,14 @@ def upload(page: Page, site: Site) -> int:
     return int(page.url.rstrip("/").rsplit("/", 1)[1])
 
 
-def lose_the_connection(page: Page, site: Site, run: int) -> None:
+def lose_the_connection(page: Page, site: Site, line: Wire, run: int) -> None:
     """Away until the run has told more, then back: the page says so, stands still, and catches up."""
-    page.context.set_offline(True)
-    page.evaluate("document.getElementById('live').socket.close()")
+    line.cut()
     page.wait_for_selector("#live-state.warn-t", timeout=WAIT)
     stood = int(page.inner_text("#live-seq"))
     site.until(lambda: last_event(site, run) >= stood + 3, STEP / 1000, "more events while the page is away")
     assert page.inner_text("#live-seq") == str(stood)
-    page.context.set_offline(False)
+    line.mend()
     page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
     page.wait_for_function(
         "stood => Number(document.getElementById('live').dataset.since) >= stood + 3", arg=stood, timeout=WAIT
@@ -82,11 +83,11 @@ def lose_the_connection(page: Page, site: Site, run: int) -> None:
 def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_verified(
     browser: Browser, tmp_path: Path
 ) -> None:
-    with whole_site() as site:
+    with whole_site() as site, wire(site.port) as line:
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
         complaints: list[str] = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(site.link())
+        page.goto(line.base + urlsplit(site.link()).path)
         # The example that a fresh site starts by itself would share the machine with this run.
         page.get_by_role("button", name="Cancel").click()
         expect(page.locator("#run-head")).to_contain_text("cancelled", timeout=STEP)
@@ -96,7 +97,7 @@ def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_
         page.evaluate(WATCH, SIGHTS)
         seen(page, "todo")
         seen(page, "diff")
-        lose_the_connection(page, site, run)
+        lose_the_connection(page, site, line, run)
         for sight in ("check", "timing", "profile"):
             seen(page, sight)
         download = page.get_by_role("link", name=re.compile(r"^Download c\d+$"))

@@ -7,12 +7,14 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.site import Site, told_site
+from tests.e2e.wire import wire
 from tests.stitchweb.markup import comparable
 
 pytestmark = pytest.mark.e2e
@@ -165,37 +167,38 @@ def main_part(page: Page) -> str:
 
 
 def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site: Site) -> None:
-    page = opened(browser, site)
-    page.goto(site.base + site.pages["run-live"])
-    page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
-    page.fill("#main textarea[name=text]", "half a hint")
-    before = int(page.inner_text("#live-seq"))
+    port = int(site.base.rsplit(":", 1)[1])
+    with wire(port) as line:
+        page = opened(browser, replace(site, base=line.base))
+        page.goto(line.base + site.pages["run-live"])
+        page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+        page.fill("#main textarea[name=text]", "half a hint")
+        before = int(page.inner_text("#live-seq"))
 
-    last = site.tell(6)
-    expect(page.locator("#live-seq")).to_have_text(str(last), timeout=WAIT)
-    assert last == before + 6
+        last = site.tell(6)
+        expect(page.locator("#live-seq")).to_have_text(str(last), timeout=WAIT)
+        assert last == before + 6
 
-    page.context.set_offline(True)
-    page.evaluate("document.getElementById('live').socket.close()")
-    page.wait_for_selector("#live-state.warn-t", timeout=WAIT)
-    assert f"showing up to event {last}" in page.inner_text("#live-state")
-    missed = site.tell(8)
-    assert page.inner_text("#live-seq") == str(last)
+        line.cut()
+        page.wait_for_selector("#live-state.warn-t", timeout=WAIT)
+        assert f"showing up to event {last}" in page.inner_text("#live-state")
+        missed = site.tell(8)
+        assert page.inner_text("#live-seq") == str(last)
 
-    page.context.set_offline(False)
-    expect(page.locator("#live-seq")).to_have_text(str(missed), timeout=WAIT)
-    end = site.tell()
-    expect(page.locator("#live-seq")).to_have_text(str(end), timeout=WAIT)
-    assert page.input_value("#main textarea[name=text]") == "half a hint"
-    seqs = page.evaluate("[...document.querySelectorAll('#event-rows li')].map(e => Number(e.id.slice(3)))")
-    assert seqs == sorted(set(seqs), reverse=True)
+        line.mend()
+        expect(page.locator("#live-seq")).to_have_text(str(missed), timeout=WAIT)
+        end = site.tell()
+        expect(page.locator("#live-seq")).to_have_text(str(end), timeout=WAIT)
+        assert page.input_value("#main textarea[name=text]") == "half a hint"
+        seqs = page.evaluate("[...document.querySelectorAll('#event-rows li')].map(e => Number(e.id.slice(3)))")
+        assert seqs == sorted(set(seqs), reverse=True)
 
-    live = main_part(page)
-    page.reload()
-    page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
-    assert main_part(page) == live
-    assert page.get_by_text("2.01×").first.is_visible()
-    page.context.close()
+        live = main_part(page)
+        page.reload()
+        page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+        assert main_part(page) == live
+        assert page.get_by_text("2.01×").first.is_visible()
+        page.context.close()
 
 
 def test_a_viewer_sees_no_controls(browser: Browser, site: Site) -> None:

@@ -126,6 +126,15 @@ async def test_a_lost_doorbell_costs_two_seconds_and_no_event(
     assert (await page.take())["seq"] == seq
 
 
+async def test_a_quiet_run_gives_signs_of_life(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "POLL_S", 0.05)
+    monkeypatch.setattr(consumers, "BEAT_S", 0.1)
+    page = await watch(run, world.owner)
+    last = (await page.take())["seq"]
+    for _ in range(2):
+        assert json.loads(await page.communicator.receive_from(5)) == {"seq": last}
+
+
 async def test_without_a_broker_the_stream_polls(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Away:
         async def new_channel(self) -> str:
