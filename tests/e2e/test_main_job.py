@@ -105,7 +105,9 @@ def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_
         expect(page.locator("#live-seq")).to_have_text(str(last_event(site, run)), timeout=WAIT)
 
         at = page.evaluate("window.sights")  # gone, had the page been loaded again
-        assert at["todo"] < at["diff"] < at["check"] < at["timing"] <= last_event(site, run)
+        # Equal where one batch brought both: a quick step after another, or what was told while the page was away.
+        assert at["todo"] <= at["diff"] <= at["check"] <= at["timing"] <= last_event(site, run)
+        assert at["todo"] < at["timing"]
         [(verdict, best)] = site.rows("select verdict, best from runs_run where id = ?", run)
         assert verdict == "verified", page.inner_text("#run-state")
 

@@ -36,6 +36,14 @@ class Wire:
         for end in self.ends:
             end.transport.abort()
 
+    async def end(self) -> None:
+        """Reset what is left and wait until nothing is relayed any more."""
+        self._cut()
+        self.server.close()
+        relays = asyncio.all_tasks() - {asyncio.current_task()}
+        if relays:
+            await asyncio.wait(relays, timeout=10)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.carries:
             writer.transport.abort()
@@ -61,6 +69,6 @@ def wire(to_port: int) -> Iterator[Wire]:
     try:
         yield line
     finally:
-        line.cut()
+        asyncio.run_coroutine_threadsafe(line.end(), line.loop).result(20)
         line.loop.call_soon_threadsafe(line.loop.stop)
         line.thread.join(10)
