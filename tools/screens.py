@@ -1,4 +1,4 @@
-"""Screenshots of every page, light and dark, wide and narrow, of a small told world. `make screens` puts them into out/screens.
+"""Screenshots of every page in every state, light and dark, wide and narrow. `make screens` puts them into out/screens.
 
 python tools/screens.py [--out DIR] [--only NAME …] [--sizes 1280 360] [--themes light dark]
 """
@@ -6,29 +6,74 @@ python tools/screens.py [--out DIR] [--only NAME …] [--sizes 1280 360] [--them
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from playwright.sync_api import Browser, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
 from tests.e2e.site import CHROMIUM, FLAGS, Site, told_site  # noqa: E402
 
 
-def shoot(browser: Browser, site: Site, size: int, theme: str, args: argparse.Namespace) -> None:
-    """All wanted pages in one size and theme, as full-page PNGs."""
-    context = browser.new_context(viewport={"width": size, "height": 900}, color_scheme=theme)
-    page = context.new_page()
-    for name, path in {"login": "/login/", **site.pages}.items():
-        if name == "library":
-            page.goto(site.base + site.login())
-        if not args.only or name in args.only:
-            page.goto(site.base + path)
-            page.wait_for_timeout(300)
-            page.screenshot(path=args.out / f"{name}-{size}-{theme}.png", full_page=True)
-    context.close()
+def _refuse_upload(page: Page) -> None:
+    """Send a program with a bracket that never closes."""
+    page.fill("#text", "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return (x + 1\n")
+    page.fill("input[name=attempts]", "many")
+    page.get_by_role("button", name="Only analyse").click()
+
+
+def _refuse_run(page: Page) -> None:
+    page.fill("input[name=attempts]", "many")
+    page.get_by_role("button", name="Start the run").click()
+
+
+def _open_inputs(page: Page) -> None:
+    page.get_by_text("Build them from shapes and types").click()
+
+
+ACTS: dict[str, tuple[str, Callable[[Page], None]]] = {  # pages that come of doing something on another
+    "upload-bad": ("upload", _refuse_upload),
+    "upload-inputs": ("upload", _open_inputs),
+    "program-bad": ("program", _refuse_run),
+}
+
+
+def _pages(site: Site) -> dict[str, tuple[str, str]]:
+    """Name: who looks ("" for nobody signed in), and at which path, or at which markup where no address leads."""
+    command = [sys.executable, str(ROOT / "tools" / "states.py")]
+    done = subprocess.run(command, cwd=ROOT, env=site.env, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    world = {name: ("ada", path) for name, path in site.pages.items()}
+    return {"login": ("", "/login/")} | world | json.loads(done.stdout)
+
+
+def _opened(browser: Browser, site: Site, who: str, size: int, theme: str) -> Page:
+    page = browser.new_context(viewport={"width": size, "height": 900}, color_scheme=theme).new_page()
+    page.goto(site.base + (site.login(who) if who else "/login/"))
+    return page
+
+
+def shoot(browser: Browser, site: Site, wanted: dict[str, tuple[str, str]], size: int, theme: str, out: Path) -> None:
+    """All wanted pages in one size and theme, as full-page PNGs, one browser context per person."""
+    people: dict[str, Page] = {}
+    for name, (who, place) in wanted.items():
+        page = people.setdefault(who, people.get(who) or _opened(browser, site, who, size, theme))
+        if place.startswith("/"):
+            page.goto(site.base + place)
+        else:
+            page.set_content(place)
+        if name in ACTS:
+            ACTS[name][1](page)
+        page.wait_for_timeout(300)
+        page.screenshot(path=out / f"{name}-{size}-{theme}.png", full_page=True)
+    for page in people.values():
+        page.context.close()
 
 
 def main() -> None:
@@ -40,10 +85,13 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with told_site() as site, sync_playwright() as play:
+        pages = _pages(site)
+        pages |= {name: pages[start] for name, (start, _) in ACTS.items()}
+        wanted = {name: place for name, place in pages.items() if not args.only or name in args.only}
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for theme in args.themes:
             for size in args.sizes:
-                shoot(browser, site, size, theme, args)
+                shoot(browser, site, wanted, size, theme, args.out)
         browser.close()
     print(f"screenshots are in {args.out}")
 

@@ -1,0 +1,191 @@
+"""The states that a page can be in beyond the world of the page tests: every moment and end of a run, empty, long, refused.
+
+Runs in a process of a site's own settings, after `make_world`, and prints {name: [who looks, path]} as JSON. `tools/screens.py`
+takes their pictures.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.template.loader import render_to_string  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from agents.events import Event  # noqa: E402
+from gpu_runner.contracts import Analysis, Refusal  # noqa: E402
+from stitchweb.programs.models import Program, Revision  # noqa: E402
+from stitchweb.programs.services import Upload, create_program  # noqa: E402
+from stitchweb.runs.models import Job, JobState  # noqa: E402
+from stitchweb.teams.models import Team, User  # noqa: E402
+from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
+from tests.stitchweb.parts_for_tests import KERNEL, REFERENCE, Teller, build_facts, candidate, quick_timing, status_line  # noqa: E402
+from tests.stitchweb.views_for_tests import story  # noqa: E402
+from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
+
+Pages = dict[str, tuple[str, str]]
+LONG_NAME = "mixture_of_experts_block_with_a_name_that_somebody_generated_from_a_configuration_and_never_shortened_" + "x" * 17
+LONG_TITLE = "vectorise the inner loop over the hidden dimension and keep the partial sums in registers"
+MOMENTS = {"queued": 2, "analysing": 3, "planning": 7, "coding": 12, "building": 19, "checking": 28}  # events told so far
+
+
+def _story_until(count: int) -> tuple[list[Event], Any]:
+    events, blobs = story()
+    return events[:count], blobs
+
+
+def _ended(told: list[Event], status: str, verdict: str, cause: str, sentence: str, error: str = "") -> list[Event]:
+    """These events and the two that end a run."""
+    teller = Teller(events=list(told), at=told[-1].at)
+    teller.tell("run.status", {"status": status, "step": 9, "stop_cause": cause, "error": error})
+    teller.tell("run.finished", {"verdict": verdict, "stop_cause": cause, "sentence": sentence})
+    return teller.events
+
+
+def _place(events: list[Event], kind: str, **payload: Any) -> int:
+    return next(e.seq for e in events if e.kind == kind and all(e.payload.get(k) == v for k, v in payload.items()))
+
+
+def _no_gain(told: list[Event], blobs: Any) -> list[Event]:
+    """A right candidate that is not faster, and a run that therefore claims nothing."""
+    teller = Teller(blobs=blobs, events=list(told), at=told[-1].at)
+    base = candidate(teller, "c1", "fused pass", parent=None, todo="t1", kernel=KERNEL)
+    teller.tell("run.status", status_line("coding", "Writing a candidate for t1", 3))
+    teller.tell("candidate.changed", base | {
+        "status": "done", "verdict": "verified", "labels": ["full-precision"], "build": build_facts(teller),
+        "check": {"passed": 13, "failed": 0, "not_run": 1}, "timing": quick_timing(4.36, speed="not-distinguishable"),
+    }, "runner")  # fmt: skip
+    return _ended(teller.events, "finished", "no-gain", "no-significant-gain", "One candidate is right, none is faster.")
+
+
+def _long(told: list[Event], blobs: Any) -> list[Event]:
+    """Thirty to-dos, forty candidates in a deep tree, a long diff, long names."""
+    teller = Teller(blobs=blobs, events=list(told), at=told[-1].at)
+    todos = [
+        {
+            "id": f"t{i}", "kind": "fuse", "predicted": 1 + i / 10, "why": "Each is a pass over memory. " * 8,
+            "title": f"Fuse the epilogue of matrix product {i} with the bias, the activation and the residual that follow it",
+            "ops": [f"aten.{op}_{n}" for op in ("addmm", "gelu", "native_layer_norm") for n in range(4)],
+        }
+        for i in range(1, 31)
+    ]  # fmt: skip
+    teller.tell("plan.made", {"version": 2, "approved": True, "todos": todos, "note": "A long plan."}, "engineer")
+    teller.tell("run.status", status_line("coding", "Writing a candidate for t12", 99))
+    lines = KERNEL.replace("ln_gelu", "ln_gelu_with_a_very_long_name_that_does_not_fit_into_any_column_of_this_page")
+    for i in range(1, 41):
+        kernel = lines + "".join(f"// line {j} of attempt {i}\n" for j in range(20 * (i % 40)))
+        parent = f"c{i - 1 - i % 3}" if i > 4 else None
+        base = candidate(teller, f"c{i}", LONG_TITLE, parent=parent, todo=f"t{i % 30 + 1}", kernel=kernel)
+        verdict = ("verified", "incorrect", "timed-out", "hack:output_cache", "input-specialised")[i % 5]
+        timing = {"timing": quick_timing(4.38 / (1 + i / 50))} if verdict == "verified" else {}
+        ended = {"status": "done", "verdict": verdict, "build": build_facts(teller, ok=i % 7 > 0), **timing}
+        teller.tell("candidate.changed", base | ended, "runner")
+    teller.tell("best.changed", {"candidate": "c40"})
+    return teller.events
+
+
+def _runs(revision: Revision, owner: User) -> Pages:
+    events, _ = story()
+    made = {name: _story_until(count) for name, count in MOMENTS.items()}
+    for name, place in (
+        ("profiling", _place(events, "run.status", status="profiling")),
+        ("paused", _place(events, "run.status", status="paused")),
+        ("confirming", _place(events, "run.status", doing="Confirming c5 with every baseline")),
+    ):
+        made[name] = _story_until(place)
+    at_c3 = _place(events, "timing.round")
+    told, blobs = _story_until(at_c3)
+    made["failed"] = (
+        _ended(told, "failed", "failed", "failed", "Step 11 got no answer.", "No runner reported in 300 s."),
+        blobs,
+    )
+    told, blobs = _story_until(at_c3)
+    made["cancelled"] = (_ended(told, "cancelled", "cancelled", "cancelled", "Cancelled by Ada."), blobs)
+    told, blobs = _story_until(10)
+    made["no-gain"] = (_no_gain(told, blobs), blobs)
+    told, blobs = _story_until(10)
+    made["long"] = (_long(told, blobs), blobs)
+    return {f"run-{name}": ("ada", f"/runs/{tell_run(revision, owner, *told).pk}/") for name, told in made.items()}
+
+
+def _programs(team: Team, owner: User) -> Pages:
+    """Programs by what their analysis said."""
+    ops = [
+        {
+            "op": f"aten.op_number_{i}_with_a_long_name",
+            "count": i,
+            "flops": 7 * 10 ** (i % 13),
+            "bytes": 10**9,
+            "time_ns": 1000 * i,
+        }
+        for i in range(1, 60)
+    ]
+    refusal = Refusal(
+        code="crash", line=11, sentence="The forward crashes: shapes [8, 3] and [4, 2] cannot be multiplied.",
+        way_out="Correct line 11 and upload it again.", log="Traceback (most recent call last):\n  …",
+    )  # fmt: skip
+    degenerate = ANALYSIS | {
+        "nulls": ["zeros"], "null_cause": "The last op multiplies by zero.", "other_batch": None, "deterministic": False,
+        "labels": ["degenerate"], "warnings": ["The program draws random numbers in its forward."],
+    }  # fmt: skip
+    analyses = {
+        "refused": Analysis(refusal=refusal),
+        "degenerate": Analysis.model_validate(degenerate),
+        "long": Analysis.model_validate(ANALYSIS | {"ops": ops, "inputs": ANALYSIS["inputs"] * 12}),
+    }
+    said: dict[str, dict[str, Any]] = {
+        "queued": {"analysis_state": "queued"},
+        "failed": {"analysis_state": "failed", "analysis_error": "No runner reported within 300 s."},
+    } | {name: {"analysis_state": "done", "analysis": a.model_dump(mode="json")} for name, a in analyses.items()}
+    pages: Pages = {}
+    for name, fields in said.items():
+        title = LONG_NAME if name == "long" else f"{name}_program"
+        text = REFERENCE + f"\n# {name} " + "long " * 60 * (name == "long") + "\n"
+        revision = create_program(owner, team, Upload(text, "x.py", name=title, tags=tuple("abcdefghij") * (name == "long")))
+        Revision.objects.filter(pk=revision.pk).update(**fields)
+        pages[f"program-{name}"] = ("ada", f"/programs/{revision.program_id}/")
+    return pages
+
+
+def _jobs(revision: Revision) -> None:
+    """What the status page shows of a busy fleet."""
+    now = timezone.now()
+    for i, state in enumerate([JobState.QUEUED] * 3 + [JobState.CLAIMED] * 2 + [JobState.DONE] * 9 + [JobState.FAILED]):
+        waits = state == JobState.QUEUED
+        Job.objects.create(
+            revision=revision, kind="analyse", task={}, state=state, queue="run.cpu" if i % 3 else "run.sm_90",
+            worker="" if waits else f"runner-{i % 3}@gpu-host-{i % 3}.cluster.example.org",
+            created_at=now - timedelta(minutes=4 + i), claimed_at=None if waits else now - timedelta(minutes=3 + i),
+            done_at=now - timedelta(minutes=i) if state == JobState.DONE else None,
+        )  # fmt: skip
+
+
+def _people() -> Pages:
+    """A team on its first day, a person without a team, a link that was used."""
+    nora, _ = create_user("nora@example.org", name="Nora"), create_user("nemo@example.org", name="Nemo")
+    create_team(nora, "A team with nothing in it")
+    expired = make_login_link(nora, life=timedelta(seconds=-1))
+    return {
+        "empty-library": ("nora", "/"), "empty-runs": ("nora", "/runs/"), "empty-status": ("nora", "/status/"),
+        "no-team": ("nemo", "/"), "upload-viewer": ("vera", "/upload/"), "link-expired": ("", expired),
+    }  # fmt: skip
+
+
+def main() -> None:
+    program = Program.objects.get(name="layernorm_gelu")
+    revision = program.revisions.get()
+    owner = User.objects.get(email="ada@example.org")
+    pages = _people() | _programs(program.team, owner) | _runs(revision, owner)
+    _jobs(revision)
+    pages["status-busy"] = ("ada", "/status/")
+    pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}
+    print(json.dumps(pages))
+
+
+if __name__ == "__main__":
+    main()
