@@ -4,7 +4,7 @@
   document.documentElement.classList.add("js");
 
   const two = (n) => String(n).padStart(2, "0");
-  const span = (s) => (s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)} min` : `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`);
+  const span = (s) => (s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min ${two(s % 60)} s` : `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`);
 
   const tell = (root) => {
     for (const time of root.querySelectorAll("time[data-local]")) {

@@ -10,7 +10,7 @@
   const MAX_TEXT = 1 << 20;
 
   const lines = () => {
-    const n = text.value ? text.value.split("\n").length : 0;
+    const n = text.value ? text.value.replace(/\n$/, "").split("\n").length : 0;
     count.textContent = n ? `${n} line${n === 1 ? "" : "s"}, kept in this form` : "";
   };
 

@@ -86,7 +86,7 @@ def duration(ms: Any, digits: int = 3) -> str:
 
 
 def seconds(value: Any) -> str:
-    """Seconds of a step: "3.6 s", "118 s", "4 min 02 s", "2 h 05 min"."""
+    """Seconds of a step: "3.6 s", "118 s", "4 min 02 s", "15 min", "2 h 05 min"."""
     number = _number(value)
     if number is None:
         return NONE
@@ -95,9 +95,8 @@ def seconds(value: Any) -> str:
     whole = round(number)
     if whole < 120:
         return f"{whole}{NBSP}s"
-    if whole < 7200:
-        return f"{whole // 60}{NBSP}min{NBSP}{whole % 60:02d}{NBSP}s"
-    return f"{whole // 3600}{NBSP}h{NBSP}{whole % 3600 // 60:02d}{NBSP}min"
+    big, small, (unit, part) = (*divmod(whole, 60), ("min", "s")) if whole < 7200 else (*divmod(whole // 60, 60), ("h", "min"))
+    return f"{big}{NBSP}{unit}{NBSP}{small:02d}{NBSP}{part}" if small else f"{big}{NBSP}{unit}"
 
 
 def clock(value: Any) -> str:

@@ -190,4 +190,4 @@ def candidate_diff(files: Mapping[str, str], parent: Mapping[str, str] | None, r
     else:
         paths = [*files, *(p for p in parent if p not in files)]
         diffs = [file_diff(path, parent.get(path), files.get(path)) for path in paths]
-    return sorted(diffs, key=lambda d: (not d.rows, d.path == "model_new.py", d.path))
+    return sorted(diffs, key=lambda d: (not d.rows, d.path in ("model_new.py", "candidate.toml"), d.path))

@@ -101,6 +101,15 @@ def budget(view: View) -> dict[str, dict[str, Any]]:
     }
 
 
+def _word(view: View, candidate: CandidateView) -> str:
+    """Its verdict; without one what happens to it now, which is nothing once the run has ended."""
+    return candidate.verdict or ("unfinished" if view.status.status.ended else candidate.status)
+
+
+def _under_way(view: View, candidate: CandidateView | None, status: str) -> bool:
+    return candidate is not None and candidate.status == status and not view.status.status.ended
+
+
 def _note(view: View, stage: str, candidate: CandidateView | None) -> dict[str, Any]:
     """The small line under a stage: a template decides how its one value is written."""
     if stage == "plan" and view.plan:
@@ -135,9 +144,12 @@ def stages(view: View) -> list[dict[str, Any]]:
     if status is Status.PAUSED:
         now = len(at) if view.candidates else (1 if view.plan else 0)
     candidate = view.candidates.get(view.status.candidate or "") or view.candidates.get(focus_of(view))
+    stopped = candidate is not None and status.ended and candidate.verdict is None  # in the middle of a candidate
+    if stopped:
+        now = next((i for i, stage in enumerate(at) if stage.value == candidate.status), now)
     rail = []
     for i, (_, name) in enumerate(_STAGES):
-        state = "done" if i < now else "now" if i == now else "next"
+        state = "done" if i < now else "now" if i == now and not stopped else "next"
         rail.append({"name": name, "state": state, **(_note(view, name, candidate) if state != "next" else {})})
     return rail
 
@@ -234,6 +246,7 @@ class CandidateRow:
     timing: TimingReport | None
     live: bool
     best: bool
+    word: str
     note: str
 
     @property
@@ -256,16 +269,18 @@ def _row_note(view: View, c: CandidateView) -> str:
 
 
 def candidates(view: View) -> dict[str, Any]:
-    rows = []
+    rows, ended = [], view.status.status.ended
     for c in view.candidates.values():
         # A candidate has a speed of its own only when it is right.
         timing = c.timing if c.verdict in (None, "verified") and c.timing and c.timing.speed is not Speed.NOT_CLAIMED else None
-        rows.append(CandidateRow(c, timing, c.verdict is None, c.id == view.best, _row_note(view, c)))
+        rows.append(
+            CandidateRow(c, timing, c.verdict is None and not ended, c.id == view.best, _word(view, c), _row_note(view, c))
+        )
     return {
         "rows": rows,
         "verified": sum(r.view.verdict == "verified" for r in rows),
         "best": view.best,
-        "ended": view.status.status.ended,
+        "ended": ended,
         "status": view.status.status.value,
     }
 
@@ -285,7 +300,7 @@ def bar(view: View, cid: str) -> dict[str, Any]:
         "parent": candidate.parent if candidate else None,
         "by_hand": bool(candidate) and candidate.author == "person",
         "note": candidate.note if candidate else "",
-        "word": (candidate.verdict or candidate.status) if candidate else None,
+        "word": _word(view, candidate) if candidate else None,
         "best": cid == view.best,
         "ended": view.status.status.ended,
         "branch_asked": branch.by if branch else "",
@@ -303,6 +318,7 @@ def diff(view: View, cid: str) -> dict[str, Any]:
         "parent": parent.id if parent else None,
         "parent_files": parent.files if parent else None,
         "source": view.header.source if view.header else None,
+        "ended": view.status.status.ended,
     }
 
 
@@ -312,7 +328,8 @@ def build(view: View, cid: str) -> dict[str, Any]:
         "cid": cid,
         "build": candidate.build if candidate else None,
         "verdict": candidate.verdict if candidate else None,
-        "under_way": bool(candidate) and candidate.status == "building",
+        "ended": view.status.status.ended,
+        "under_way": _under_way(view, candidate, "building"),
         "has_kernels": bool(candidate) and any(p.startswith("kernels/") for p in candidate.files),
     }
 
@@ -335,7 +352,8 @@ def checks(view: View, cid: str) -> dict[str, Any]:
         "sentence": candidate.sentence if candidate else "",
         "labels": candidate.labels if candidate else (),
         "coverage": candidate.check.get("coverage") if candidate and candidate.check else None,
-        "under_way": bool(candidate) and candidate.status == "checking" and candidate.verdict is None,
+        "ended": view.status.status.ended,
+        "under_way": _under_way(view, candidate, "checking"),
     }
 
 
@@ -346,9 +364,11 @@ def timing(view: View, cid: str) -> dict[str, Any]:
         "cid": cid,
         "report": report,
         "confirmed": bool(candidate and candidate.confirmed),
-        "live": None if report else view.live_timing.get(cid),
+        "significant": bool(report) and report.speed is Speed.FASTER,
+        "live": None if report or view.status.status.ended else view.live_timing.get(cid),
         "verdict": candidate.verdict if candidate else None,
-        "under_way": candidate.status == "timing" if candidate else view.status.status is Status.TIMING,
+        "ended": view.status.status.ended,
+        "under_way": _under_way(view, candidate, "timing") if candidate else view.status.status is Status.TIMING,
     }
 
 
@@ -360,7 +380,8 @@ def profile(view: View, cid: str) -> dict[str, Any]:
         "reference": view.profiles.get(REFERENCE),
         "finding": candidate.finding if candidate else "",
         "decision": next((Decision.model_validate(d) for d in reversed(view.decisions) if d.get("candidate") == cid), None),
-        "under_way": bool(candidate) and candidate.status == "profiling",
+        "ended": view.status.status.ended,
+        "under_way": _under_way(view, candidate, "profiling"),
         "analysis": view.analysis and (view.analysis.flops, view.analysis.bytes),
         "median_ms": _median(report_of(candidate)) if candidate else None,
         "reference_ms": _median(view.reference_timing, "eager") or (view.analysis.eager_ms if view.analysis else None),

@@ -12,6 +12,14 @@ from stitchweb.core import numbers
 from stitchweb.runs import charts
 
 MAX_KERNELS = 12
+_METRICS = {
+    "median_op_ns": "median operation",
+    "op_count": "operations per forward",
+    "parallel_eff_pct": "threads busy",
+    "flop_rate": "arithmetic rate",
+    "bandwidth": "memory rate",
+}
+_UNITS = {"ns": lambda ns: numbers.duration(ns / 1e6), "FLOP/s": numbers.flop_rate, "B/s": numbers.byte_rate}
 
 
 def _map(value: Any) -> Mapping[str, Any]:
@@ -33,15 +41,27 @@ def _kernels(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def _with_unit(value: Any, unit: str) -> str:
+    """A reading in the page's own writing: 2.1e7 B/s is "21.0 MB/s"."""
+    if not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    if unit in _UNITS:
+        return _UNITS[unit](value)
+    return f"{numbers.sig(value)}{numbers.NBSP}{unit}" if unit else numbers.sig(value)
+
+
 def _evidence(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     rows = []
     for e in _map(summary.get("verdict")).get("evidence") or ():
         if isinstance(e, Mapping) and e.get("metric"):
-            value, unit = e.get("value"), str(e.get("unit") or "")
-            shown = numbers.sig(value) if isinstance(value, int | float) else str(value)
-            limit = e.get("threshold")
-            rows.append({"metric": str(e["metric"]).replace("_", " "), "value": shown, "unit": unit,
-                         "threshold": numbers.sig(limit) if isinstance(limit, int | float) else ""})  # fmt: skip
+            name, unit = str(e["metric"]), str(e.get("unit") or "")
+            rows.append(
+                {
+                    "metric": _METRICS.get(name, name.replace("_", " ")),
+                    "value": _with_unit(e.get("value"), unit),
+                    "threshold": _with_unit(e.get("threshold"), unit),
+                }
+            )
     return rows
 
 

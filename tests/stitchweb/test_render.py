@@ -121,7 +121,7 @@ def test_no_speed_is_shown_without_its_interval_and_baseline() -> None:
     state = RENDERER.run_panel("run-state", view_at(EVENTS))
     assert "1.39<i>×</i>" in state
     assert "1.36 to 1.41" in state
-    assert "over default" in state
+    assert "over compile default" in state
     assert "strict/1" in state
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from django import template
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from stitchweb.core import numbers, verdicts
 
@@ -53,8 +55,7 @@ def verdict(word: str | None) -> SafeString:
     if not word:
         return format_html('<span class="t3">{}</span>', numbers.NONE)
     sign, hue = verdicts.look(word)
-    text = word.replace("hack:", "hack: ").replace("awaiting_approval", "awaiting approval")
-    return chip(text, hue, sign)
+    return chip(word.replace("hack:", "hack: ").replace("_", " "), hue, sign)
 
 
 @register.simple_tag
@@ -80,12 +81,40 @@ def ns(value: Any) -> str:
     return numbers.duration(value / 1e6) if isinstance(value, int | float) else numbers.NONE
 
 
+# What a measurement says about itself: how it is called on a page, and how its value is written. None: told elsewhere.
+_FACTS: dict[str, tuple[str, Callable[[Any], str]] | None] = {
+    "rounds": None,
+    "samples_per_round": None,
+    "samples_compared": ("outputs compared", numbers.grouped),
+    "samples_made": ("calls made", numbers.grouped),
+    "load_average": ("load average, 1 min", "{:.2f}".format),
+    "cache_evicted_bytes": ("cache evicted", numbers.size),
+    "outside_clock_gap_us": ("clocks differ by at most", lambda gaps: numbers.duration(max(map(abs, gaps.values())) / 1000)),
+}
+
+
 @register.filter
-def fact(value: Any) -> str:
-    """A value of a free table: numbers to four digits, yes or no, texts short."""
+def facts(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name and value of each fact of a measurement, in words and units; one that nobody taught us under its own name."""
+    told = []
+    for key, value in values.items():
+        known = _FACTS.get(key, (words(key), _plain))
+        if known and value not in (None, {}):
+            told.append((known[0], known[1](value)))
+    return told
+
+
+def _plain(value: Any) -> str:
+    """Numbers to four digits, yes or no, texts short."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)[:120]
+
+
+@register.filter
+def reading(text: str) -> str:
+    """A runner's reading in the page's own writing: 1.1e-06 as 1.1e-6, a per cent sign apart from its number."""
+    return re.sub(r"(\d)%", rf"\1{numbers.NBSP}%", re.sub(r"e([+-])0+(?=\d)", r"e\1", text))
 
 
 @register.filter
@@ -135,9 +164,24 @@ def sentence(exception: Any, default: str) -> str:
 
 
 @register.filter
-def op(name: Any) -> str:
-    """An operator without the namespace that all of them share."""
-    return str(name).removeprefix("aten::").removeprefix("aten.")
+def op(name: Any) -> SafeString:
+    """An operator without the namespace that all of them share, with places where its line may break."""
+    bare = str(name).removeprefix("aten::").removeprefix("aten.")
+    return format_html_join(mark_safe("_<wbr>"), "{}", ((part,) for part in bare.split("_")))
+
+
+@register.filter
+def op_list(names: Iterable[Any], most: int = 6) -> SafeString:
+    """Operators in a row, each once, the first `most` of them: "gelu, addmm and 3 more"."""
+    distinct = list(dict.fromkeys(names))
+    shown = format_html_join(", ", "{}", ((op(name),) for name in distinct[:most]))
+    return format_html("{} and {} more", shown, len(distinct) - most) if len(distinct) > most else shown
+
+
+@register.filter
+def arm(name: str) -> str:
+    """What a timing arm is called: eager, or a mode of torch.compile."""
+    return name if name in ("eager", "candidate") else f"compile {name}"
 
 
 @register.filter
@@ -160,5 +204,5 @@ def since(value: Any) -> SafeString | str:
 
 @register.filter
 def words(name: str) -> str:
-    """A name of code as words: awaiting_approval → awaiting approval."""
-    return name.replace("_", " ")
+    """A name of code as words: awaiting_approval → awaiting approval, not-claimed → not claimed."""
+    return name.replace("_", " ").replace("-", " ")

@@ -143,7 +143,7 @@ def timing(speedup: float, full: bool, protocol: str, chance: random.Random) -> 
     )
     return TimingReport(
         over_eager=over(speedup), speed=speed, noise=0.011, floor_ms=FLOOR_MS, protocol=protocol, device=DEVICE, seconds=3.1,
-        facts={"load_1min": 0.4}, **more,
+        facts={"load_average": 0.4}, **more,
     )  # fmt: skip
 
 
