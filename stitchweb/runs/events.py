@@ -48,13 +48,14 @@ def append(run: Run, events: Iterable[EventContract]) -> int:
 def ring(run: Run) -> None:
     """Tell the watchers, once the transaction is committed, up to which event there is something to read.
 
-    Robust: a broker that is away must not undo what is done; who watches looks for itself every two seconds.
+    A broker that is away must not undo what is done; who watches looks for news without being told, too.
     """
     group, seq = run.group, run.last_seq
     transaction.on_commit(lambda: _send(group, seq), robust=True)
 
 
 def _send(group: str, seq: int) -> None:
-    layer = get_channel_layer()
-    if layer is not None:
-        async_to_sync(layer.group_send)(group, {"type": "run.poke", "seq": seq})
+    try:
+        async_to_sync(get_channel_layer().group_send)(group, {"type": "run.poke", "seq": seq})
+    except Exception as error:
+        logger.warning("%s: nobody could be told of event %d, as the broker cannot be reached (%s)", group, seq, error)

@@ -16,6 +16,11 @@ def events_after(run_id: int, seq: int, limit: int = PAGE) -> list[EventContract
     return [row.contract for row in rows]
 
 
+def last_seq(run_id: int) -> int:
+    """The number of the run's last event, 0 when the run is gone. One query on the primary key."""
+    return Run.objects.filter(pk=run_id).values_list("last_seq", flat=True).first() or 0
+
+
 def view_of(run_id: int, upto: int | None = None) -> View:
     """The fold of the run's events, up to and with `upto`, by default all. Two queries and one per further page of events."""
     view = View()

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from django.urls import path
 
-from stitchweb.runs.consumers import RunConsumer
+from stitchweb.runs.consumers import watch
 
-websocket_urlpatterns = [path("ws/runs/<int:pk>/", RunConsumer.as_asgi())]
+websocket_urlpatterns = [path("ws/runs/<int:pk>/", watch)]

