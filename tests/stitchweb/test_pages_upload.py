@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from typing import Any
 
@@ -179,6 +180,17 @@ def test_options_that_make_no_sense_are_named(client: Client) -> None:
     assert response.status_code == 422
     assert "attempts" in html
     assert "toaster" in html
+    assert nothing_new()
+
+
+def test_a_refused_option_is_called_what_the_page_calls_it(client: Client) -> None:
+    numbers = ("attempts", "minutes", "device_seconds", "tokens_k", "money", "target_speedup")
+    html = post(client, text=REFERENCE + "#\n", **dict.fromkeys(numbers, "many")).content.decode()
+    labels = dict(re.findall(r'<span>([^<]+)</span><input class="in" name="(\w+)"', html))
+    assert set(numbers) <= set(labels.values())
+    for label, name in labels.items():
+        if name in numbers:
+            assert f"{label}: Enter a" in html
     assert nothing_new()
 
 

@@ -179,7 +179,9 @@ def test_a_run_started_without_a_broker_waits_for_the_sweeper_and_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def send(name: str, queue: str, **kwargs: Any) -> None:
-        with Connection("redis+socket:///nonexistent/broker.sock") as nowhere:
+        with Connection(
+            "redis+socket:///nonexistent/broker.sock", transport_options={"max_retries": 1, "interval_start": 0}
+        ) as nowhere:
             celery.app.send_task(name, kwargs=kwargs, queue=celery.queue(queue), connection=nowhere, retry=False)
 
     monkeypatch.setattr(dispatch, "send", send)
