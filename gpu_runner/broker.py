@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 TASK = "gpu_runner.perform"
+PRESENT = "stitchweb.runner_present"  # what a runner says into the agents' queue, so that one without a job shows, too
+PRESENT_EVERY_S = 30.0
+AGENTS_QUEUE = "agents"
 SOFT_LIMIT_S = 1080  # above the longest step (a confirmation, 900 s) and what starting and reporting take
 HARD_LIMIT_S = 1200
 VISIBILITY_S = 3 * HARD_LIMIT_S  # a message unacknowledged for so long comes again; much shorter would run long tasks twice

@@ -17,13 +17,14 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from celery import Celery
+from celery import Celery, bootsteps
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import worker_process_init
 from kombu.entity import Exchange, Queue
+from kombu.exceptions import OperationalError
 from pydantic import TypeAdapter, ValidationError
 
-from gpu_runner.broker import TASK, celery_settings
+from gpu_runner.broker import AGENTS_QUEUE, PRESENT, PRESENT_EVERY_S, TASK, celery_settings
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Task
 from gpu_runner.hands import Cancelled, Hands, HandsError
@@ -96,12 +97,35 @@ def work(task: dict[str, Any], client: JobClient, with_hands: Hands, began: floa
         client.report(report, error, time.monotonic() - began)
 
 
+class Presence(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
+    """Says that this runner is there and what it serves. A step of the consumer, as that starts again with each connection."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, consumer: Any) -> None:
+        self._tell()
+        consumer.timer.call_repeatedly(PRESENT_EVERY_S, self._tell)
+
+    def _tell(self) -> None:
+        said = {"name": app.conf["runner_name"], "queues": [queue.name for queue in app.conf.task_queues]}
+        try:
+            # Nobody has to hear it: while no agent worker is there, the last word is enough.
+            app.send_task(PRESENT, kwargs=said, queue=_queue(AGENTS_QUEUE), expires=PRESENT_EVERY_S, retry=False)
+        except OperationalError as trouble:  # this timer must outlive it
+            log.warning("the site could not be told that this runner is there: %s", trouble)
+
+
+def _queue(name: str) -> Queue:
+    return Queue(name, Exchange("stitchweb"), routing_key=name)
+
+
 def serve(queues: list[str], name: str) -> None:
     """Take jobs from these queues until told to stop."""
     # Jobs are isolated by the sandbox, which gives up root itself where the runner has it.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
     app.conf["runner_name"] = f"{name}@{socket.gethostname()}"  # before the fork: the process that works inherits it
-    app.conf.task_queues = [Queue(queue, Exchange("stitchweb"), routing_key=queue) for queue in queues]
+    app.conf.task_queues = [_queue(queue) for queue in queues]
+    app.steps["consumer"].add(Presence)
     app.worker_main(
         [
             *("--quiet", "worker", "--concurrency=1", "--pool=prefork", f"--hostname={name}@%h", "--loglevel=WARNING"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import Celery
 from kombu import Exchange, Queue
 
-from gpu_runner.broker import celery_settings
+from gpu_runner.broker import AGENTS_QUEUE, celery_settings
 from stitchweb import use_settings
 
 use_settings()
@@ -20,7 +20,7 @@ def queue(name: str) -> Queue:
 
 app = Celery("stitchweb")
 app.conf.update(celery_settings(settings.BROKER_URL))
-app.conf.task_queues = [queue("agents")]
+app.conf.task_queues = [queue(AGENTS_QUEUE)]
 # Runs resume from their rows, so a message names a run and can come twice; threads, because thinking is waiting.
 app.conf.worker_pool = "threads"
 app.conf.worker_concurrency = settings.AGENT_THREADS

@@ -8,12 +8,12 @@ from typing import Any
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from gpu_runner import broker
+
 logger = logging.getLogger(__name__)
 
 ADVANCE = "stitchweb.advance"
-ANALYSED = "stitchweb.analysed"
-PERFORM = "gpu_runner.perform"
-AGENTS_QUEUE = "agents"
+AGENTS_QUEUE = broker.AGENTS_QUEUE
 
 
 def runner_queue(target: str) -> str:

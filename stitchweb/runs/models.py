@@ -1,4 +1,4 @@
-"""Run, Event, Snapshot, Control, Job, Blob and Artifact."""
+"""Run, Event, Snapshot, Control, Job, Runner, Blob and Artifact."""
 
 from __future__ import annotations
 
@@ -219,6 +219,17 @@ class Job(models.Model):
     @property
     def open(self) -> bool:
         return self.state in (JobState.QUEUED, JobState.CLAIMED)
+
+
+class Runner(models.Model):
+    """A runner that said it is there, under the name that its jobs have in `worker`. Forgotten a week after its last word."""
+
+    name = models.CharField(max_length=120, primary_key=True)
+    queues = models.JSONField(default=list)
+    heard_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Blob(models.Model):

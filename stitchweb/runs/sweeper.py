@@ -15,7 +15,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from stitchweb.core.databases import refresh_statistics
-from stitchweb.runs import dispatch, jobbook
+from stitchweb.runs import dispatch, jobbook, runners
 from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run
 from stitchweb.teams.models import LoginLink
 
@@ -47,9 +47,10 @@ def sweep() -> Swept:
 
 
 def forget() -> None:
-    """Upkeep, once an hour: login links long past go, and the database learns how its rows are spread."""
+    """Upkeep, once an hour: login links and runners long past go, and the database learns how its rows are spread."""
     refresh_statistics()
     LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=7)).delete()
+    runners.forget()
 
 
 def _free_lost_jobs() -> int:

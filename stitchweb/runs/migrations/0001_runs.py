@@ -89,6 +89,14 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Runner",
+            fields=[
+                ("name", models.CharField(max_length=120, primary_key=True, serialize=False)),
+                ("queues", models.JSONField(default=list)),
+                ("heard_at", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="Job",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
