@@ -87,6 +87,13 @@ class View:
         node = self.nodes[name]
         return node.out[0] if node.single and node.out else None
 
+    def tensor(self, name: str) -> TensorSpec:
+        """The same of what is known to be one tensor, because a kernel was planned on it."""
+        spec = self.spec(name)
+        if spec is None:
+            raise LookupError(f"{name} is not one tensor")
+        return spec
+
     def operands(self, node: GraphNode) -> list[str]:
         """The values a node reads, each once."""
         return list(dict.fromkeys(refs([list(node.args), list(node.kwargs.values())])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from agents.engineers.offline.costs import KERNEL_S, Ceilings
+from agents.engineers.offline.emit.gemm import WIDEST
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.text import Lines, comment
 from agents.engineers.offline.graph import View, is_contiguous, ref
@@ -13,7 +14,6 @@ from gpu_runner.contracts import GraphNode
 
 GATES = {"aten.lstm.input": 4, "aten.gru.input": 3}
 STEP_S = 12e-6  # eager's calls per time step and layer, beyond the arithmetic
-UNITS = 16  # hidden units per panel; the kernel needs a multiple
 
 
 def find_recurrent(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region]:
@@ -36,7 +36,7 @@ def _region(view: View, node: GraphNode, ceilings: Ceilings) -> Region | None:
         return None
     hidden = first.shape[0] // gates
     per_layer = 4 if biases else 2
-    if bidirectional or (dropout and train) or len(weights) != per_layer * layers or hidden % UNITS:
+    if bidirectional or (dropout and train) or len(weights) != per_layer * layers:
         return None
     names = [n for w in weights if (n := ref(w))]
     states = [states] if gates == 3 else list(states)
@@ -77,7 +77,8 @@ def _write(
     outputs = [picks[k] for k in range(len(results)) if k in picks]
     missing = [label for k, label in enumerate(results) if k not in picks]
     sizes_of = {"out": rows * hidden, "h": layers * state, "c": layers * state}
-    work = rows * gates * hidden + gates * hidden * (max(width, hidden) + hidden) + 3 * state
+    room = -(-hidden // WIDEST) * WIDEST
+    work = rows * gates * hidden + gates * room * (max(width, hidden) + hidden) + 3 * state
     scratch = [sizes_of[label] for label in missing] + ([rows * hidden] * min(layers - 1, 2)) + [work]
     out = Lines()
     where = f" Reference: {node.line}" if node.line else ""

@@ -9,7 +9,7 @@ from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import Nest
 from agents.engineers.offline.regions import Written
 
-PANELS = 8  # 128 pixels at a time: with KC = 384 a packed block of 192 kB, and it stays in L2 for all output channels
+PANELS = 8  # of pixels at a time: with KC inputs a packed block of 192 or 256 kB, which stays in L2 for all outputs
 Pair = tuple[int, int]
 
 
@@ -29,18 +29,17 @@ def emit_convolution(
     Pointers: x, weight, what `finish` reads, outputs, and the padded image where there is padding.
     """
     (sh, sw), (ph, pw), (dh, dw) = form
-    x, w, y = _shape(view, source), _shape(view, weight), _shape(view, nodes[0])
+    x, w, y = (view.tensor(n).shape for n in (source, weight, nodes[0]))
     images, channels, height, width = x
     outputs, _, kh, kw = w
     out_h, out_w = y[2:]
     high, wide = height + 2 * ph, width + 2 * pw
     padded = bool(ph or pw)
-    tail = Epilogue(nest, lambda t: _dtype(view, t), {"x", "w", "padded"})
-    parameters = tail.parameters()
+    tail = Epilogue(nest, view, {"x", "w", "padded"})
     out = Lines()
     launch = (
-        f"Launch: {images} images × {-(-out_h * out_w // (16 * PANELS))} blocks of {16 * PANELS} pixels shared out over the threads; "
-        f"each packs its pixels for up to 384 of the {channels * kh * kw} inputs and uses them for all {outputs} output channels."
+        f"Launch: {images} images in blocks of {PANELS} panels of pixels shared out over the threads; each packs its pixels for up to KC "
+        f"of the {channels * kh * kw} inputs and uses them for all {outputs} output channels."
     )
     for line in comment(f"{about}\n{launch}"):
         out(line)
@@ -66,9 +65,8 @@ def emit_convolution(
             with out.block("} else {"):
                 out("for (long j = 0; j < gemm::NR; ++j) to[j] = from[offset[j]];")
     out()
-    pointers = ", ".join(f"{kind} {label}" for _, kind, label in parameters)
     extra = ", float* padded" if padded else ""
-    with out.block(f'extern "C" void {name}(const float* x, const float* w, {pointers}{extra}) {{'):
+    with out.block(f'extern "C" void {name}(const float* x, const float* w, {tail.declared}{extra}) {{'):
         out("using namespace gemm;")
         with out.block("#pragma omp parallel\n    {"):
             if padded:
@@ -89,8 +87,7 @@ def emit_convolution(
                     out(
                         f"strip(O, w + p, K, panel, k, {tail.accumulator} + n * O * PIXELS + pixel, PIXELS, least(end - pixel, NR), p > 0);"
                     )
-            arguments = ", ".join(label for _, _, label in parameters)
-            out(f"finish(n * O, (n + 1) * O, first, end, {arguments});")
+            out(tail.call("n * O", "(n + 1) * O", "first", "end"))
             out.depth -= 1
             out("}")
             out.depth -= 1
@@ -99,7 +96,7 @@ def emit_convolution(
         name,
         nodes,
         (source, weight, *tail.reads),
-        tuple(s.name for s in nest.stores),
+        tail.writes,
         says,
         (images * channels * high * wide,) if padded else (),
     )
@@ -128,13 +125,12 @@ def emit_depthwise(
 ) -> Written:
     """Each channel has its own small filter: one thread pads a plane into its cache, filters it row by row and finishes it there."""
     (sh, sw), (ph, pw), _ = form
-    x, w, y = _shape(view, source), _shape(view, weight), _shape(view, nodes[0])
+    x, w, y = (view.tensor(n).shape for n in (source, weight, nodes[0]))
     images, channels, height, width = x
     kh, kw = w[2:]
     out_h, out_w = y[2:]
     high, wide = height + 2 * ph, width + 2 * pw
-    tail = Epilogue(nest, lambda t: _dtype(view, t), {"x", "w"})
-    parameters = tail.parameters()
+    tail = Epilogue(nest, view, {"x", "w"})
     out = Lines()
     for line in comment(
         f"{about}\nLaunch: {images} × {channels} planes shared out over the threads; the inner loop is a vector of pixels."
@@ -143,8 +139,7 @@ def emit_depthwise(
     out('#include <cstring>\n#include "fastmath.h"\n')
     out(tail.function())
     out(f"constexpr long C = {channels}, WIDE = {wide}, OUT_W = {out_w}, PIXELS = {out_h * out_w};\n")
-    pointers = ", ".join(f"{kind} {label}" for _, kind, label in parameters)
-    with out.block(f'extern "C" void {name}(const float* x, const float* w, {pointers}) {{'):
+    with out.block(f'extern "C" void {name}(const float* x, const float* w, {tail.declared}) {{'):
         out("#pragma omp parallel for schedule(static)")
         with out.block(f"for (long plane = 0; plane < {images} * C; ++plane) {{"):
             out(
@@ -166,19 +161,6 @@ def emit_depthwise(
                     for term in terms[1:]:
                         out(f"sum += {term};")
                     out("to[k] = sum;")
-            arguments = ", ".join(label for _, _, label in parameters)
-            out(f"finish(plane, plane + 1, 0, PIXELS, {arguments});")
-    call = Call(name, nodes, (source, weight, *tail.reads), tuple(s.name for s in nest.stores), says)
+            out(tail.call("plane", "plane + 1", "0", "PIXELS"))
+    call = Call(name, nodes, (source, weight, *tail.reads), tail.writes, says)
     return Written(out.text(), call)
-
-
-def _shape(view: View, name: str) -> tuple[int, ...]:
-    spec = view.spec(name)
-    assert spec is not None
-    return spec.shape
-
-
-def _dtype(view: View, name: str) -> str:
-    spec = view.spec(name)
-    assert spec is not None
-    return spec.dtype

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from agents.engineers.offline.emit.text import Lines
 from agents.engineers.offline.emit.values import ValueWriter, c_type
+from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import Axis, Nest, Store, Value
 
 ACCUMULATOR = "acc"  # the name of the pretended tensor that holds the sums
@@ -15,8 +15,10 @@ ACCUMULATOR = "acc"  # the name of the pretended tensor that holds the sums
 class Epilogue(ValueWriter):
     """`finish(row0, row1, col0, col1, pointers…)`. Rows are the product of the nest's outer axes, columns its one kept axis."""
 
-    def __init__(self, nest: Nest, types: Callable[[str], str], reserved: set[str]) -> None:
-        super().__init__(nest, "finish", types, reserved | {"row", "row0", "row1", "col0", "col1"})
+    def __init__(self, nest: Nest, view: View, reserved: set[str]) -> None:
+        super().__init__(
+            nest, "finish", lambda name: view.tensor(name).dtype, reserved | {"row", "row0", "row1", "col0", "col1"}
+        )
         self.sums = next(s for s in nest.stores if is_full(nest, s))
         self.reads = [t for t in nest.loads if t != ACCUMULATOR]
 
@@ -24,6 +26,20 @@ class Epilogue(ValueWriter):
     def accumulator(self) -> str:
         """The pointer that the product writes its sums to: the output that `finish` overwrites in place."""
         return self.targets[id(self.sums)]
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The graph names of the outputs."""
+        return tuple(s.name for s in self.nest.stores)
+
+    @property
+    def declared(self) -> str:
+        """What `finish` reads and writes, as the parameters of the kernel that calls it."""
+        return ", ".join(f"{kind} {label}" for _, kind, label in self.parameters())
+
+    def call(self, row0: str, row1: str, col0: str, col1: str) -> str:
+        """The statement that finishes a block."""
+        return f"finish({', '.join([row0, row1, col0, col1, *(label for _, _, label in self.parameters())])});"
 
     def parameters(self) -> list[tuple[str, str, str]]:
         """Graph name, C type, C name of every pointer that `finish` takes; inputs, then outputs."""
@@ -36,9 +52,8 @@ class Epilogue(ValueWriter):
         nest = self.nest
         out = self.out = Lines()
         self.pointers[ACCUMULATOR] = self.accumulator
-        pointers = ", ".join(f"{kind} {name}" for _, kind, name in self.parameters())
         out("// What the program does with the sums, on rows [row0, row1) and columns [col0, col1) of the result.")
-        head = f"static inline void finish(long row0, long row1, long col0, long col1, {pointers}) {{"
+        head = f"static inline void finish(long row0, long row1, long col0, long col1, {self.declared}) {{"
         with out.block(head), out.block("for (long row = row0; row < row1; ++row) {"):
             self._row_indices()
             names: dict[Value, str] = {}

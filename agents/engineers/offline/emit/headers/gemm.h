@@ -1,69 +1,76 @@
 // C[M,N] = A[M,K] B[K,N] in float32, in pieces that a kernel puts together and finishes while they are in cache.
 //
-// The micro-kernel holds 6 x 16 numbers of C in twelve vector registers and walks down a panel of B that was packed 16 columns
-// wide. A is read in place, six rows at a time. Long sums are cut into runs of KC, which are added up in float32.
+// The micro-kernel holds MR x NR numbers of C in vector registers, two vectors to a row, and walks down a panel of B that was packed
+// NR columns wide. A is read in place, MR rows at a time. Long sums are cut into runs of KC, which are added up in float32.
 #pragma once
 
 namespace gemm {
 
-typedef float vec __attribute__((vector_size(32)));  // 8 numbers; GCC and Clang lower it to what the machine has
-typedef float loose __attribute__((vector_size(32), aligned(4), may_alias));
+#ifdef __AVX512F__
+constexpr long LANES = 16, MR = 12, KC = 256;  // 32 registers: 24 of sums, two of B
+#else
+constexpr long LANES = 8, MR = 6, KC = 384;  // 16 registers: 12 of sums, two of B; GCC and Clang lower it to what the machine has
+#endif
+constexpr long NR = 2 * LANES;  // with KC, a panel of 24 or 32 kB, which stays in L1
 
-constexpr long MR = 6, NR = 16, KC = 384;
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 static inline vec load(const float* p) { return *(const loose*)p; }
 static inline void store(float* p, vec v) { *(loose*)p = v; }
 static inline long least(long a, long b) { return a < b ? a : b; }
 
-// ROWS rows of A, lda apart, times a packed panel [k][16]: added onto C, or written where `onto` is false.
+// ROWS rows of A, lda apart, times a packed panel [k][NR]: added onto C, or written where `onto` is false.
 template <int ROWS>
 static inline void block(const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
     vec left[ROWS], right[ROWS];
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int r = 0; r < ROWS; ++r) left[r] = right[r] = vec{};
     for (long p = 0; p < k; ++p) {
-        const vec b0 = load(panel + p * NR), b1 = load(panel + p * NR + 8);
-#pragma GCC unroll 6
+        const vec b0 = load(panel + p * NR), b1 = load(panel + p * NR + LANES);
+#pragma GCC unroll 12
         for (int r = 0; r < ROWS; ++r) {
             const float x = a[r * lda + p];
             left[r] += x * b0;
             right[r] += x * b1;
         }
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int r = 0; r < ROWS; ++r) {
         float* row = c + r * ldc;
         if (columns == NR) {
             store(row, onto ? load(row) + left[r] : left[r]);
-            store(row + 8, onto ? load(row + 8) + right[r] : right[r]);
+            store(row + LANES, onto ? load(row + LANES) + right[r] : right[r]);
         } else {
             float edge[NR];
             store(edge, left[r]);
-            store(edge + 8, right[r]);
+            store(edge + LANES, right[r]);
             for (long j = 0; j < columns; ++j) row[j] = onto ? row[j] + edge[j] : edge[j];
         }
     }
 }
 
-// Any number of rows of A times one panel.
+// Any number of rows of A times one panel. The last rows are done in blocks of their own number.
+template <int ROWS = MR>
 static inline void strip(long m, const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
     long i = 0;
-    for (; i + MR <= m; i += MR) block<MR>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
-    switch (m - i) {
-        case 5: block<5>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
-        case 4: block<4>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
-        case 3: block<3>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
-        case 2: block<2>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
-        case 1: block<1>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto); break;
+    if (ROWS == MR)
+        for (; i + MR <= m; i += MR) block<MR>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
+    if constexpr (ROWS > 1) {
+        if (m - i == ROWS - 1)
+            block<ROWS - 1>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
+        else
+            strip<ROWS - 1>(m - i, a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
     }
 }
 
 // Eight rows of eight numbers, `ld` apart, written as columns: out[p * NR + j] = rows[j * ld + p].
 static inline void transpose(const float* rows, long ld, float* out) {
+    typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
     typedef int ints __attribute__((vector_size(32)));
-    vec r[8], s[8];
+    eight r[8], s[8];
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) r[j] = load(rows + j * ld);
+    for (int j = 0; j < 8; ++j) r[j] = *(const eight*)(rows + j * ld);
 #pragma GCC unroll 4
     for (int j = 0; j < 8; j += 2) {  // pairs of numbers interleaved
         s[j] = __builtin_shuffle(r[j], r[j + 1], (ints){0, 8, 1, 9, 4, 12, 5, 13});
@@ -78,21 +85,20 @@ static inline void transpose(const float* rows, long ld, float* out) {
     }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {  // halves
-        store(out + j * NR, __builtin_shuffle(r[j], r[j + 4], (ints){0, 1, 2, 3, 8, 9, 10, 11}));
-        store(out + (j + 4) * NR, __builtin_shuffle(r[j], r[j + 4], (ints){4, 5, 6, 7, 12, 13, 14, 15}));
+        *(eight*)(out + j * NR) = __builtin_shuffle(r[j], r[j + 4], (ints){0, 1, 2, 3, 8, 9, 10, 11});
+        *(eight*)(out + (j + 4) * NR) = __builtin_shuffle(r[j], r[j + 4], (ints){4, 5, 6, 7, 12, 13, 14, 15});
     }
 }
 
-// Packs rows [p0, p0 + k) of columns [j0, j0 + 16) of B = W^T, where W[N, *] is row-major, as a linear layer holds its weight.
+// Packs rows [p0, p0 + k) of columns [j0, j0 + NR) of B = W^T, where W[N, *] is row-major, as a linear layer holds its weight.
+// Columns from n on are filled with the last one; nobody stores what becomes of them.
 static inline void pack_transposed(const float* w, long ldw, long n, long j0, long p0, long k, float* panel) {
     const long columns = least(n - j0, NR);
     long p = 0;
     if (columns == NR) {
         const float* rows = w + j0 * ldw + p0;
-        for (; p + 8 <= k; p += 8) {
-            transpose(rows + p, ldw, panel + p * NR);
-            transpose(rows + 8 * ldw + p, ldw, panel + p * NR + 8);
-        }
+        for (; p + 8 <= k; p += 8)
+            for (long j = 0; j < NR; j += 8) transpose(rows + j * ldw + p, ldw, panel + p * NR + j);
     }
     for (; p < k; ++p)
         for (long j = 0; j < NR; ++j) panel[p * NR + j] = w[(j0 + least(j, columns - 1)) * ldw + p0 + p];
