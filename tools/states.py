@@ -22,6 +22,7 @@ from gpu_runner.contracts import Analysis, Refusal  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
 from stitchweb.runs.models import Job, JobState  # noqa: E402
+from stitchweb.runs.runners import heard  # noqa: E402
 from stitchweb.teams.models import Team, User  # noqa: E402
 from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
 from tests.stitchweb.parts_for_tests import KERNEL, REFERENCE, Teller, build_facts, candidate, quick_timing, status_line  # noqa: E402
@@ -153,7 +154,8 @@ def _programs(team: Team, owner: User) -> Pages:
 
 
 def _jobs(revision: Revision) -> None:
-    """What the status page shows of a busy fleet."""
+    """What the status page shows of a busy fleet, one of whose runners is idle."""
+    heard("runner-3@gpu-host-3.cluster.example.org", ["run.cpu"])
     now = timezone.now()
     for i, state in enumerate([JobState.QUEUED] * 3 + [JobState.CLAIMED] * 2 + [JobState.DONE] * 9 + [JobState.FAILED]):
         waits = state == JobState.QUEUED

@@ -41,7 +41,7 @@ def _candidate(p: dict[str, Any]) -> str:
 
 def _status(p: dict[str, Any]) -> str:
     text = p.get("doing") or str(p.get("status", "")).replace("_", " ")
-    return ": ".join(part for part in (text, p.get("waiting"), p.get("error")) if part and part != text)
+    return ": ".join(dict.fromkeys(part for part in (text, p.get("waiting"), p.get("error")) if part))
 
 
 def _gain(p: dict[str, Any]) -> str:

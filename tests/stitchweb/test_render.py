@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 
 from agents.events import Event, View
 from agents.events.folding import fold_all
+from stitchweb.runs.lines import lines_of
 from stitchweb.runs.panels import focus_of
 from stitchweb.runs.render import RunRenderer, fragments
 from tests.stitchweb.markup import apply, squeezed, well_formed
@@ -150,3 +151,11 @@ def test_a_request_is_shown_until_it_is_applied() -> None:
     after = RENDERER.run_panel("run-controls", view_at(EVENTS, lambda e: asked(e) and e.payload["state"] == "applied"))
     assert "asked by Ada" in before
     assert "asked" not in after
+
+
+def test_the_line_of_a_status_says_what_happens_once_and_why_it_waits() -> None:
+    lines = {line.seq: line.text for line in lines_of(view_at(EVENTS), EVENTS) if line.kind == "run.status"}
+    told = list(lines.values())
+    assert all(told)
+    assert "Paused by Ada, before the next to-do." in told[-3]
+    assert "Queued: Second in line for cpu: the one runner works on run 40." in told
