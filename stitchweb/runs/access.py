@@ -11,7 +11,12 @@ from stitchweb.teams.access import EVERYBODY, WORKERS, Person, require_role, tea
 
 def runs_for(user: Person, roles: frozenset[str] = EVERYBODY) -> RunQuerySet:
     """Runs of the person's teams, newest first. One query."""
-    return Run.objects.filter(team__in=teams_for(user, roles)).select_related("team", "owner", "revision__program")
+    return with_names(Run.objects.filter(team__in=teams_for(user, roles)))
+
+
+def with_names(runs: RunQuerySet) -> RunQuerySet:
+    """With what a list of runs names beside each."""
+    return runs.select_related("team", "owner", "revision__program")
 
 
 def run_for(user: Person, pk: int, roles: frozenset[str] = EVERYBODY) -> Run:

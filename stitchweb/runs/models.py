@@ -73,7 +73,8 @@ class Run(models.Model):
         ordering = ["-created_at", "-pk"]
         indexes = [
             models.Index(fields=["team", "-created_at", "-id"], name="run_by_team"),
-            models.Index(fields=["revision", "-created_at"], name="run_by_revision"),
+            # Covers the choice of the best run per program, target and protocol.
+            models.Index(fields=["revision", "team", "target", "protocol", "-speedup"], name="run_best"),
             models.Index(fields=["team", "target", "protocol"], name="run_kinds"),
             models.Index(fields=["status"], name="run_active", condition=~models.Q(status__in=ENDED)),
         ]

@@ -273,7 +273,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="run",
-            index=models.Index(fields=["revision", "-created_at"], name="run_by_revision"),
+            index=models.Index(fields=["revision", "team", "target", "protocol", "-speedup"], name="run_best"),
         ),
         migrations.AddIndex(
             model_name="run",
