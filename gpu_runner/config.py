@@ -2,10 +2,10 @@
 
 | variable | default | meaning |
 | --- | --- | --- |
-| `SANDBOX` | `bubblewrap` | the boundary of user code: `bubblewrap` or `unsafe` (none; only for your own programs) |
+| `SANDBOX` | `bubblewrap` | the boundary of user code: `bubblewrap`, `landlock` (weaker, no namespaces) or `unsafe` (none) |
 | `RUNNER_CACHE_DIR` | `~/.cache/stitchweb` | where built libraries are kept |
 | `RUNNER_CACHE_MIB` | `2048` | how large that folder may grow |
-| `RUNNER_RUNTIME_DIR` | a private folder in `$XDG_RUNTIME_DIR` or `/tmp` | locks; emptied by a reboot |
+| `RUNNER_RUNTIME_DIR` | a private folder in `$XDG_RUNTIME_DIR` (not for root) or `/tmp` | locks; emptied by a reboot |
 | `RUNNER_THREADS` | the CPUs this process may use | threads a program computes with |
 | `RUNNER_POOL` | `2` | sandboxes kept ready with torch imported, 0 to 8 |
 | `RUNNER_PACKAGES` | none | folders of further Python packages that programs may import, joined by `:` |
@@ -27,8 +27,8 @@ from typing import Literal
 
 from gpu_runner.hands import HandsError
 
-SandboxKind = Literal["bubblewrap", "unsafe"]
-SANDBOX_KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "unsafe")
+SandboxKind = Literal["bubblewrap", "landlock", "unsafe"]
+SANDBOX_KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock", "unsafe")
 
 
 class ConfigError(HandsError):
@@ -96,7 +96,9 @@ def load(environ: Mapping[str, str]) -> Config:
     if kind not in SANDBOX_KINDS:
         raise ConfigError(f"SANDBOX={kind!r} is unknown; use {' or '.join(SANDBOX_KINDS)}.")
     private = f"stitchweb-{os.getuid()}"
-    runtime = Path(environ.get("XDG_RUNTIME_DIR", "") or tempfile.gettempdir()) / private
+    # One place for all runners that root starts, however: locks on user ids lie there, and a shared id is no boundary.
+    volatile = "/tmp" if os.getuid() == 0 else environ.get("XDG_RUNTIME_DIR", "") or tempfile.gettempdir()  # noqa: S108
+    runtime = Path(volatile) / private
     cache = Path(environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache") / "stitchweb"
     return Config(
         sandbox=kind,

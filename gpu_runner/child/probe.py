@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - the machine's, where nothing may be made
 
 
 def _refused(call: Callable[[], object]) -> bool:
@@ -50,8 +51,8 @@ def _foreign_processes() -> list[str]:
     return [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
 
 
-def checks() -> dict[str, Callable[[], bool]]:
-    """What must hold, by the sentence's end that is shown when it does not."""
+def _hidden() -> dict[str, Callable[[], bool]]:
+    """What holds behind namespaces: it is not there."""
     return {
         "it can read the password file": lambda: (
             _refused(lambda: os.stat("/etc/shadow")) and _refused(lambda: os.stat("/etc/passwd"))
@@ -59,12 +60,36 @@ def checks() -> dict[str, Callable[[], bool]]:
         "it can see /sys": lambda: _refused(lambda: os.stat("/sys/kernel")),
         "it can see other processes": lambda: not _foreign_processes(),
         "it can read its starter's environment": lambda: b"PATH=" not in open("/proc/1/environ", "rb").read(),
+        "it has capabilities in reserve": lambda: int(_status("CapBnd"), 16) == 0,
+    }
+
+
+def _forbidden() -> dict[str, Callable[[], bool]]:
+    """What holds without namespaces: it is there, and may not be opened or reached."""
+    starter = os.getppid()
+    return {
+        "it can read the password file": lambda: _refused(lambda: open("/etc/passwd")),
+        "it can list folders": lambda: all(_refused(lambda p=p: os.listdir(p)) for p in ("/", "/etc", "/sys", *_OPEN_TO_ALL)),
+        "it can list processes": lambda: _refused(lambda: os.listdir("/proc")),
+        "it can read its starter's environment": lambda: _refused(lambda: open(f"/proc/{starter}/environ")),
+        "it can signal other processes": lambda: _refused(lambda: os.kill(starter, 0)),
+        "it can write where all may": lambda: all(
+            _refused(lambda p=p: os.close(os.open(p, os.O_WRONLY | os.O_TMPFILE))) for p in _OPEN_TO_ALL
+        ),
+        "it can make Unix sockets": lambda: _refused(lambda: _socket(socket.AF_UNIX)),
+    }
+
+
+def checks(namespaces: bool) -> dict[str, Callable[[], bool]]:
+    """What must hold, by the sentence's end that is shown when it does not."""
+    return {
+        **(_hidden() if namespaces else _forbidden()),
         "it can open network sockets": lambda: all(_refused(lambda f=f: _socket(f)) for f in (socket.AF_INET, socket.AF_INET6)),
         "it can open sockets to the hypervisor": lambda: _refused(lambda: _socket(40)),
         "it can trace processes": lambda: _refused(lambda: _call(_libc.ptrace(0, 0, 0, 0))),
         "it can make namespaces": lambda: _refused(lambda: _call(_libc.unshare(0x10000000))),
         "it can make memory that no limit counts": lambda: _refused(lambda: os.memfd_create("probe")),
-        "it has capabilities": lambda: int(_status("CapEff"), 16) == 0 and int(_status("CapBnd"), 16) == 0,
+        "it has capabilities": lambda: all(int(_status(f"Cap{kind}"), 16) == 0 for kind in ("Inh", "Prm", "Eff", "Amb")),
         "it may gain privileges": lambda: _status("NoNewPrivs") == "1",
         "it has no system-call filter": lambda: _status("Seccomp") == "2",
         "it is root": lambda: os.getuid() != 0 and _status("Uid").split()[0] != "0",
@@ -76,12 +101,12 @@ def checks() -> dict[str, Callable[[], bool]]:
             lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
         ),
         "it has more descriptors than it should": lambda: len(_descriptors()) <= 5,
-        "its processes are not limited": lambda: resource.getrlimit(resource.RLIMIT_NPROC)[1] != resource.RLIM_INFINITY,
     }
 
 
 def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None]) -> dict:
-    """`selftest` answers {"not_stopped": [phrase, …]}.
+    """`selftest` answers {"not_stopped": [phrase, …]}. It is told whether there should be `namespaces`, and whether its user is
+    its own (`own_uid`).
 
     `run` executes {"program": text} with `emit` and `fds` in its globals and answers {"result": what it left there}: how the
     tests of the boundary try programs of their own.
@@ -94,7 +119,9 @@ def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None
     if kind != "selftest":
         raise ValueError(f"a probe does not know how to {kind}")
     broken = []
-    for phrase, holds in checks().items():
+    if payload["own_uid"] and resource.getrlimit(resource.RLIMIT_NPROC)[1] == resource.RLIM_INFINITY:
+        broken.append("its processes are not limited")
+    for phrase, holds in checks(payload["namespaces"]).items():
         try:
             if not holds():
                 broken.append(phrase)

@@ -5,40 +5,110 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
+import secrets
+import select
 import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpu_runner.config import Config
 from gpu_runner.contracts import Limits
-from gpu_runner.sandbox import cgroup, recipe, seccomp, slots, spawner
+from gpu_runner.sandbox import cgroup, recipe, seccomp, slots
 from gpu_runner.sandbox.channel import ANSWER_BYTES, Channel
+from gpu_runner.sandbox.errors import SandboxUnavailable
+from gpu_runner.sandbox.keeper import landlock
 from gpu_runner.sandbox.memory import Memory
 
-_LAUNCHER = Path(__file__).with_name("launcher.py")
+_FOLDER = str(Path(__file__).parent)
+_KEEPER = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main(int(sys.argv[2]))"
 
 
 @dataclass
 class Launched:
-    """A started process and all that has to be given back after it. Descriptors are ours to close."""
+    """A started process and all that has to be given back after it. Descriptors are ours to close.
+
+    `popen` is its keeper, which ends when nothing of the sandbox is left, and whose exit status is the program's.
+    """
 
     popen: subprocess.Popen[bytes]
+    hold: socket.socket  # the keeper ends everything once this is shut, by us or by our end
     channel: Channel
     answer: Memory
     output: int  # read end of its standard output and error
-    status: int  # read end of bubblewrap's status, -1 without a boundary
     group: cgroup.Group
     slot: slots.Slot | None
     folder: str  # where the job's files go, as the process sees it
-    scratch: str = ""  # a folder to delete afterwards, without a boundary only
 
-    @property
-    def confined(self) -> bool:
-        return self.status >= 0
+    def kill(self) -> None:
+        """Has everything ended; returns at once. From any thread, any number of times."""
+        with contextlib.suppress(OSError):
+            # Not closed: a process forked by this one may hold a copy.
+            self.hold.shutdown(socket.SHUT_RDWR)
+
+    def wait(self, timeout: float) -> None:
+        """Returns when nothing is left, or after `timeout` seconds."""
+        with contextlib.suppress(ProcessLookupError):
+            keeper = os.pidfd_open(self.popen.pid) if self.popen.poll() is None else -1
+            if keeper >= 0:
+                poll = select.poll()
+                poll.register(keeper, select.POLLIN)
+                poll.poll(1000 * timeout)
+                os.close(keeper)
+        self.popen.poll()
+
+    def give_back(self, patience_s: float) -> None:
+        """Gives back everything that was held for it; after `wait`."""
+        emptied = self.group.remove(patience_s) and self.popen.poll() is not None
+        self.channel.close()
+        self.hold.close()
+        os.close(self.output)
+        # A user id whose last job may have left something stays taken until this runner ends.
+        if self.slot is not None and emptied:
+            self.slot.release()
+
+
+@dataclass
+class Order:
+    """What the keeper is told, as JSON. Numbers of descriptors are those of this process, which it inherits.
+
+    `handed`: for the program; `kept`: for the keeper, first the socket that it watches. `staging`: host path and where to show
+    it; `covered`: folders to be covered for that. `kill_user`: the user's processes are all the sandbox's.
+    """
+
+    argv: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+    owner: int = field(default_factory=os.getpid)
+    uid: int | None = None
+    kill_user: bool = False
+    groups: list[str] = field(default_factory=list)
+    staging: list[list[str]] = field(default_factory=list)
+    covered: list[str] = field(default_factory=list)
+    scratch: str = ""
+    scratch_bytes: int = 0
+    landlock: dict[str, Any] | None = None
+    handed: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Job:
+    """One launch under way: what the three kinds of boundary need to write their order. `inside`: the program's arguments."""
+
+    config: Config
+    limits: Limits
+    threads: int
+    devices: tuple[str, ...]
+    inside: list[str]
+    undo: contextlib.ExitStack
+    handed_over: contextlib.ExitStack
+
+    def filter(self, sockets: bool) -> int:
+        return self.handed_over.enter_context(Memory.of(seccomp.program(sockets=sockets), "stitchweb-filter")).fd
 
 
 def launch(config: Config, limits: Limits, threads: int, devices: tuple[str, ...], warm: bool) -> Launched:
@@ -47,53 +117,99 @@ def launch(config: Config, limits: Limits, threads: int, devices: tuple[str, ...
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         undo.callback(ours.close)
         handed_over.callback(theirs.close)
+        hold, held = socket.socketpair()
+        undo.callback(hold.close)
+        handed_over.callback(held.close)
         output, output_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         undo.callback(os.close, output)
         handed_over.callback(os.close, output_end)
         os.set_blocking(output_end, True)
         answer = Memory.create(ANSWER_BYTES, "stitchweb-answer")
         undo.callback(answer.close)
-        confined = config.sandbox == "bubblewrap"
-        rlimits = recipe.rlimits(limits, os.cpu_count() or 1, gpu=bool(devices), own_uid=confined)
-        # As a descriptor number the child's end keeps its own: bubblewrap passes on what it was given.
-        inside = [str(theirs.fileno()), json.dumps({"rlimits": rlimits, "warm": warm})]
-        if not confined:
-            scratch = tempfile.mkdtemp(prefix="stitchweb-unsafe-")
-            undo.callback(shutil.rmtree, scratch, ignore_errors=True)
-            env = recipe.environment(threads) | {"HOME": scratch, "TMPDIR": scratch}
-            argv = [sys.executable, "-I", "-u", str(recipe.CHILD_FOLDER / "main.py"), *inside]
-            popen = spawner.start(argv, env, output_end, [theirs.fileno()])
-            undo.pop_all()
-            return Launched(popen, Channel(ours, answer), answer, output, -1, cgroup.Group("none"), None, scratch, scratch)
-
-        root = os.getuid() == 0
-        slot = slots.take(config) if root else None
+        slot = slots.take(config) if os.getuid() == 0 and config.sandbox != "unsafe" else None
         if slot is not None:
             undo.callback(slot.release)
-        group = cgroup.make(limits)
+        group = cgroup.Group("none") if config.sandbox == "unsafe" else cgroup.make(limits)
         undo.callback(group.remove)
-        status, status_end = os.pipe2(os.O_CLOEXEC)
-        undo.callback(os.close, status)
-        handed_over.callback(os.close, status_end)
-        filter_file = handed_over.enter_context(Memory.of(seccomp.program(), "stitchweb-filter"))
-        # The options name their own descriptor, so a file of unknown content gets its number first.
-        options_fd = os.memfd_create("stitchweb-options", os.MFD_CLOEXEC)
-        handed_over.callback(os.close, options_fd)
-        plan = recipe.bubblewrap(config, limits, threads, devices, root, options_fd, filter_file.fd, status_end)
-        program = [sys.executable, "-I", "-u", f"{recipe.CHILD_INSIDE}/main.py", *inside]
-        os.pwrite(options_fd, b"".join(option.encode() + b"\0" for option in plan.options), 0)
-        order = {
-            "parent": os.getpid(),
-            "uid": slot.uid if slot is not None else None,
-            "groups": group.procs,
-            "staging": plan.staging,
-            "argv": [*plan.argv, "--", *program],
-        }
-        order_file = handed_over.enter_context(Memory.of(json.dumps(order).encode(), "stitchweb-order"))
-        fds = [theirs.fileno(), options_fd, filter_file.fd, status_end, order_file.fd]
-        popen = spawner.start([sys.executable, "-I", "-S", str(_LAUNCHER), str(order_file.fd)], {}, output_end, fds)
+        own_uid = config.sandbox == "bubblewrap" or slot is not None
+        rlimits = recipe.rlimits(limits, os.cpu_count() or 1, gpu=bool(devices), own_uid=own_uid)
+        # As a descriptor number the child's end keeps its own: all that stand between pass on what they were given.
+        inside = [str(theirs.fileno()), json.dumps({"rlimits": rlimits, "warm": warm})]
+        order, folder = _ORDERS[config.sandbox](_Job(config, limits, threads, devices, inside, undo, handed_over))
+        order.uid = slot.uid if slot is not None else None
+        order.groups = group.procs
+        order.handed += [theirs.fileno()]
+        order.kept = [held.fileno()] + ([slot.fd] if slot is not None else [])
+        order_file = handed_over.enter_context(Memory.of(json.dumps(asdict(order)).encode(), "stitchweb-order"))
+        popen = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _KEEPER, _FOLDER, str(order_file.fd)],
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output_end,
+            stderr=output_end,
+            pass_fds=[order_file.fd, *order.handed, *order.kept],
+            start_new_session=True,
+        )
         undo.pop_all()
-        return Launched(popen, Channel(ours, answer), answer, output, status, group, slot, recipe.JOB_INSIDE)
+        return Launched(popen, hold, Channel(ours, answer), answer, output, group, slot, folder)
+
+
+def _bubblewrap(job: _Job) -> tuple[Order, str]:
+    filter_fd = job.filter(sockets=True)
+    # The options name their own descriptor, so a file of unknown content gets its number first.
+    options_fd = os.memfd_create("stitchweb-options", os.MFD_CLOEXEC)
+    job.handed_over.callback(os.close, options_fd)
+    root = os.getuid() == 0
+    plan = recipe.bubblewrap(job.config, job.limits, job.threads, job.devices, root, options_fd, filter_fd)
+    os.pwrite(options_fd, b"".join(option.encode() + b"\0" for option in plan.options), 0)
+    program = [sys.executable, "-I", "-u", f"{recipe.CHILD_INSIDE}/main.py", *job.inside]
+    order = Order([*plan.argv, "--", *program], handed=[options_fd, filter_fd], staging=plan.staging)
+    order.covered = ["/tmp"] if plan.staging else []  # noqa: S108 - covered with a private one
+    return order, recipe.JOB_INSIDE
+
+
+def _landlock(job: _Job) -> tuple[Order, str]:
+    if sentence := no_landlock():
+        raise SandboxUnavailable(sentence)
+    order, folder = _unsafe(job)
+    root = os.getuid() == 0
+    order.kill_user = root
+    order.scratch_bytes = 2 * job.limits.tmp_mib * recipe.MIB
+    filter_fd = job.filter(sockets=False)
+    order.handed += [filter_fd]
+    order.landlock = recipe.landlock_rules(job.config, job.devices) | {"write": [order.scratch], "filter": filter_fd}
+    if root:
+        order.staging, order.covered = recipe.uncovered(order.landlock["read"])
+    return order, folder
+
+
+def _unsafe(job: _Job) -> tuple[Order, str]:
+    # Made and removed by the keeper, which lives as long as anything that could write there.
+    scratch = os.path.join(tempfile.gettempdir(), f"stitchweb-job-{secrets.token_hex(8)}")
+    env = recipe.environment(job.threads) | dict.fromkeys(("HOME", "TMPDIR"), os.path.join(scratch, "tmp"))
+    argv = [sys.executable, "-I", "-u", str(recipe.CHILD_FOLDER / "main.py"), *job.inside]
+    return Order(argv, env, scratch=scratch), f"{scratch}/job"
+
+
+_ORDERS: dict[str, Callable[[_Job], tuple[Order, str]]] = {
+    "bubblewrap": _bubblewrap,
+    "landlock": _landlock,
+    "unsafe": _unsafe,
+}
+
+
+def no_landlock() -> str:
+    """Why Landlock cannot confine programs here, as a sentence with its fix; empty when it can."""
+    version = landlock.abi()
+    if version == 0:
+        return "This kernel offers no Landlock; use Linux 5.13 or later with `landlock` in the kernel's option `lsm=`."
+    if version < landlock.SIGNALS_ABI and os.getuid() != 0:
+        return (
+            f"This kernel's Landlock (ABI {version}) cannot keep a program from ending other processes of its user; use Linux"
+            " 6.12 or later, or start the runner as root, which gives each program a user of its own."
+        )
+    return ""
 
 
 _SWITCHES = (

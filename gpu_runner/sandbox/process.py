@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import select
-import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -52,16 +47,20 @@ class Sandbox:
         self._lock = threading.Lock()
         self._closed = False
         self._error: SandboxError | None = None
-        self._init = -1
         self._memory_killed = False
         self._launched = launch(settings, limits, threads, devices, warm)
-        self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
+        try:
+            self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
+        except BaseException:
+            self._launched.kill()
+            self._launched.wait(_EMPTY_S)
+            self._launched.give_back(_EMPTY_S)
+            raise
         try:
             message = self._launched.channel.receive(time.monotonic() + _START_S)
             if message.kind != "ready":
                 raise Ended
-            self._init = self._pidfd_of_init()
-        except (Ended, Late, ChildProtocol, ValueError, OSError):
+        except (Ended, Late, ChildProtocol):
             self.close()
             raise SandboxUnavailable(why_not_started(self.output), self.output) from None
         except BaseException:
@@ -79,12 +78,14 @@ class Sandbox:
         selftest.require()
         settings = config()
         threads = spec.threads or settings.threads
-        sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES else None
-        sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False)
+        sandbox = None
         try:
+            sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES else None
+            sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False)
             sandbox.assign(spec)
         except BaseException:
-            sandbox.close()
+            if sandbox is not None:
+                sandbox.close()
             raise
         return sandbox
 
@@ -121,7 +122,7 @@ class Sandbox:
 
     @property
     def pid(self) -> int:
-        """The outermost process, as the host sees it."""
+        """Its keeper, as the host sees it: everything of the sandbox descends from there."""
         return self._launched.popen.pid
 
     def request(
@@ -185,32 +186,19 @@ class Sandbox:
         self._kill_for(ChildCrashed("The job was ended."))
         with self._lock:
             if not self._closed:
-                self._wait_until_empty()
+                self._launched.wait(_EMPTY_S)
 
     def close(self) -> None:
         """Ends it as `kill` does and gives back everything it held. Not while another thread waits in `request`."""
-        self._signal()
+        self._launched.kill()
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            launched = self._launched
-            self._wait_until_empty()
+            self._launched.wait(_EMPTY_S)
             self._watcher.stop()
-            if self._init >= 0:
-                os.close(self._init)
-                self._init = -1
-            self._memory_killed = launched.group.memory_kills() > 0
-            emptied = launched.group.remove(_EMPTY_S)
-            launched.channel.close()
-            os.close(launched.output)
-            if launched.status >= 0:
-                os.close(launched.status)
-            if launched.scratch:
-                shutil.rmtree(launched.scratch, ignore_errors=True)
-            # A user id whose last job may have left something stays taken until this runner ends.
-            if launched.slot is not None and emptied:
-                launched.slot.release()
+            self._memory_killed = self._launched.group.memory_kills() > 0
+            self._launched.give_back(_EMPTY_S)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -218,45 +206,18 @@ class Sandbox:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _wait_until_empty(self) -> None:
-        if self._init >= 0:
-            # A namespace's first process is reported dead only when every other one in it is gone.
-            poll = select.poll()
-            poll.register(self._init, select.POLLIN)
-            poll.poll(_EMPTY_S * 1000)
-            # It is ours to bury when bubblewrap ended first and this process is the machine's or container's first one.
-            with contextlib.suppress(ChildProcessError):
-                os.waitid(os.P_PIDFD, self._init, os.WEXITED | os.WNOHANG)
-        try:
-            self._launched.popen.wait(_EMPTY_S)
-        except subprocess.TimeoutExpired:
-            self._launched.popen.kill()
-
-    def _signal(self) -> None:
-        popen = self._launched.popen
-        if self._init >= 0:
-            # The namespace's first process takes all others with it, and bubblewrap, left alive, reaps it and ends.
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._init, signal.SIGKILL)
-        elif self._launched.confined:
-            popen.kill()
-        elif popen.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(popen.pid, signal.SIGKILL)
-
     def _kill_for(self, error: SandboxError) -> None:
         """Ends the process and remembers the first reason. The watching thread calls this too."""
         if self._error is None:
             self._error = error
             self.ended_reason = error.sentence
-        self._signal()
+        self._launched.kill()
 
     def _ended(self) -> SandboxError:
         """The exception for a process that is gone or must go."""
         if self._error is None:
             # Let a dying process finish dying: killed by us it would hide its own signal.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._launched.popen.wait(1.0)
+            self._launched.wait(1.0)
         self.close()
         if self._error is None:
             self._error = self._autopsy()
@@ -282,10 +243,3 @@ class Sandbox:
     def _reported(self, payload: dict[str, Any]) -> ChildError:
         kind, message, trace = (str(payload.get(key, ""))[:_TEXT] for key in ("type", "message", "traceback"))
         return ChildError(kind or "Error", message, trace, self.output)
-
-    def _pidfd_of_init(self) -> int:
-        """A handle on the first process of the sandbox's pid namespace, from bubblewrap's status; -1 without a boundary."""
-        if not self._launched.confined:
-            return -1
-        line = os.read(self._launched.status, 4096).splitlines()[0]
-        return os.pidfd_open(int(json.loads(line)["child-pid"]))

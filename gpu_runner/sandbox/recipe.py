@@ -1,4 +1,4 @@
-"""What a sandboxed process sees: bubblewrap's options, in their order, and the environment.
+"""What a sandboxed process sees: bubblewrap's options, in their order, the fallback's rules, and the environment.
 
 Order is meaning: a file system mounted later covers what was bound below it, and the read-only remounts come last because
 bubblewrap's new root and `/dev` are writable memory without a bound.
@@ -26,6 +26,10 @@ MIB = 1 << 20
 _SYSTEM = ("/lib", "/lib64", "/lib32", "/bin", "/sbin")
 # Without these `c++` and a CUDA toolkit chosen by update-alternatives do not resolve; nothing else of /etc is shown.
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives")
+# Of the fallback, which has no `/dev` and `/proc` of its own to show.
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_PROC = ("/proc/cpuinfo", "/proc/meminfo")
+_PROC_CUDA = ("/proc/driver/nvidia", "/proc/devices")
 _DRIVER_LIBRARIES = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 
 
@@ -119,6 +123,11 @@ def open_to_all(path: Path) -> bool:
     return walkable and real.stat().st_mode & wanted == wanted
 
 
+def _python(config: Config) -> list[Path]:
+    """What of Python and of the allowed packages does not lie in the system's folders anyway."""
+    return [path for path in [*interpreter_folders(), *config.packages] if not _under(path, ("/usr",))]
+
+
 def _under(path: Path, folders: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
@@ -131,11 +140,10 @@ def bubblewrap(
     root: bool,
     args_fd: int,
     seccomp_fd: int,
-    status_fd: int,
 ) -> Recipe:
     """The full recipe for one process; the program itself (interpreter and script) is appended by the caller.
 
-    With `root` every path that an unprivileged user cannot reach is staged by the launcher and bound from there. Only
+    With `root` every path that an unprivileged user cannot reach is staged by the keeper and bound from there. Only
     those: staging takes a right to mount, which root in a container may lack.
     """
     bwrap = bwrap_path()
@@ -143,11 +151,11 @@ def bubblewrap(
     places: dict[Path, str] = {}
 
     def reachable(path: Path) -> str:
-        # What lies below /tmp is staged as well: the launcher covers that folder to stage anything.
+        # What lies below /tmp is staged as well: the keeper covers that folder to stage anything.
         if not root or (open_to_all(path) and not _under(Path(os.path.realpath(path)), ("/tmp",))):  # noqa: S108
             return str(path)
         if path not in places:
-            places[path] = f"/tmp/{len(places)}"  # noqa: S108 - the launcher's private one
+            places[path] = f"/tmp/{len(places)}"  # noqa: S108 - the keeper's private one
         return places[path]
 
     # The binary finds its library beside its package, so both folders are staged under their common parent.
@@ -179,12 +187,33 @@ def bubblewrap(
         (JOB_INSIDE, 256, "0755"),
     ):
         o += ["--perms", mode, "--size", str(mib * MIB), "--tmpfs", place]
-    binds = {path: str(path) for path in [*interpreter_folders(), *config.packages] if not _under(path, ("/usr",))}
+    binds = {path: str(path) for path in _python(config)}
     binds[CHILD_FOLDER] = CHILD_INSIDE
     for path, inside in sorted(binds.items(), key=lambda bind: len(Path(bind[1]).parts)):
         o += ["--ro-bind", reachable(path), inside]
     o += ["--remount-ro", "/dev", "--remount-ro", "/"]
     o += ["--cap-drop", "ALL", "--chdir", JOB_INSIDE]
-    o += ["--seccomp", str(seccomp_fd), "--json-status-fd", str(status_fd)]
+    o += ["--seccomp", str(seccomp_fd)]
     recipe.staging = [[str(path), place] for path, place in places.items()]
     return recipe
+
+
+def landlock_rules(config: Config, devices: tuple[str, ...]) -> dict[str, list[str]]:
+    """The paths of the fallback, for `keeper.landlock.restrict`: what a program may read, and its devices."""
+    system = ["/usr", *_SYSTEM, *_ETC, *_PROC, *(_PROC_CUDA if devices else ())]
+    read = [*filter(os.path.exists, system), *map(str, [*_python(config), CHILD_FOLDER])]
+    return {"read": read, "devices": [*filter(os.path.exists, _DEVICES), *devices]}
+
+
+def uncovered(paths: list[str]) -> tuple[list[list[str]], list[str]]:
+    """(staging, folders to cover) that make `paths` reachable, where they are, for a user whom a folder above them refuses."""
+    closed: dict[str, list[str]] = {}
+    for path in map(os.path.abspath, paths):
+        for place in dict.fromkeys((path, os.path.realpath(path))):
+            above = [folder for folder in reversed(Path(place).parents) if not folder.stat().st_mode & stat.S_IXOTH]
+            if above:
+                closed.setdefault(str(above[0]), []).append(place)
+    places = sorted({place for found in closed.values() for place in found}, key=lambda place: len(Path(place).parts))
+    # What lies below another one of them is shown with it.
+    tops = [place for place in places if not any(str(above) in places for above in Path(place).parents)]
+    return [[place, place] for place in tops], sorted(closed)

@@ -1,4 +1,4 @@
-"""The system calls that a sandboxed process may not make, as a classic BPF program for bubblewrap's `--seccomp`.
+"""The system calls that a sandboxed process may not make, as a classic BPF program.
 
 A deny-list: CUDA, compilers and torch use too many calls for an allow-list to survive an upgrade. What is denied is what
 reaches other processes, the kernel's configuration, new namespaces, the network, or memory that no limit counts.
@@ -43,13 +43,14 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "mq_getsetattr": (245, 185),
 }  # fmt: skip
 _CLONE, _CLONE3, _SOCKET, _SOCKETPAIR, _IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
+_PRLIMIT = (302, 261)
 # time, mount, cgroup, uts, ipc, user, pid and net namespaces
 _NAMESPACE_FLAGS = 0x80 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
 
-_LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data; the low halves of the arguments
 
@@ -62,8 +63,12 @@ def _refuse(number: int) -> bytes:
     return _op(_RET, 0x00050000 | number)
 
 
-def program(machine: str | None = None) -> bytes:
-    """The filter for `machine` (default: this one). Raises HandsError on an architecture of unknown call numbers."""
+def program(machine: str | None = None, sockets: bool = True) -> bytes:
+    """The filter for `machine` (default: this one). Raises HandsError on an architecture of unknown call numbers.
+
+    `sockets` False, for a boundary that hides no file: Unix sockets come in connected pairs only, of kinds that reach nobody
+    else, and no limit of another process can be set.
+    """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise HandsError(f"There is no system-call filter for {machine}; run the hands on x86_64 or aarch64.")
@@ -79,6 +84,14 @@ def program(machine: str | None = None) -> bytes:
     ops += [_op(_JEQ, _CLONE[column], 0, 4), _op(_LOAD, _ARG0), _op(_JSET, _NAMESPACE_FLAGS, 0, 1), _refuse(errno.EPERM)]
     ops += [_op(_RET, _ALLOW)]
     # An empty network namespace still has AF_VSOCK (to the hypervisor) on many kernels.
+    if not sockets:
+        ops += [_op(_JEQ, _SOCKET[column], 0, 1), _refuse(errno.EAFNOSUPPORT)]
+        # A datagram names its receiver, whatever its socket is connected to; the low bits are the kind, the high ones flags.
+        ops += [_op(_JEQ, _SOCKETPAIR[column], 0, 5), _op(_LOAD, _ARG1), _op(_AND, 0xF)]
+        ops += [_op(_JEQ, socket.SOCK_DGRAM, 1, 0), _op(_JEQ, socket.SOCK_RAW, 0, 1), _refuse(errno.EAFNOSUPPORT)]
+        ops += [_op(_LOAD, _NR)]
+        ops += [_op(_JEQ, _PRLIMIT[column], 0, 4), _op(_LOAD, _ARG0), _op(_JEQ, 0, 1, 0), _refuse(errno.EPERM)]
+        ops += [_op(_RET, _ALLOW)]
     for call in (_SOCKET, _SOCKETPAIR):
         ops += [_op(_JEQ, call[column], 0, 4), _op(_LOAD, _ARG0), _op(_JEQ, socket.AF_UNIX, 1, 0)]
         ops += [_refuse(errno.EAFNOSUPPORT), _op(_RET, _ALLOW)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
-from gpu_runner.config import config
+from gpu_runner.config import Config, config
 from gpu_runner.contracts import Limits
 from gpu_runner.sandbox.errors import SandboxUnavailable
 from gpu_runner.sandbox.process import Sandbox
@@ -29,10 +30,17 @@ def require() -> None:
             _passed = True
 
 
-def run() -> list[str]:
+def question(settings: Config) -> dict[str, bool]:
+    """What the probe must know: behind which kind of boundary it should find itself."""
+    namespaces = settings.sandbox == "bubblewrap"
+    return {"namespaces": namespaces, "own_uid": namespaces or os.getuid() == 0}
+
+
+def run(settings: Config | None = None) -> list[str]:
     """The probes that were not stopped, as short phrases; none when the boundary holds. SandboxUnavailable if there is none."""
+    settings = settings or config()
     limits = Limits(wall_s=30, memory_mib=512, processes=64, tmp_mib=16)
-    with Sandbox(config(), limits, 1, (), warm=False) as sandbox:
+    with Sandbox(settings, limits, 1, (), warm=False) as sandbox:
         sandbox.assign(SandboxSpec(role="probe", limits=limits, threads=1))
-        answer = sandbox.request("selftest", {})
+        answer = sandbox.request("selftest", question(settings))
     return [str(name) for name in answer.get("not_stopped", ["the probes gave no answer"])]

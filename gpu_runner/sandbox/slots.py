@@ -20,14 +20,14 @@ class Slot:
 
     def __init__(self, uid: int, fd: int) -> None:
         self.uid = uid
-        self._fd = fd
+        self.fd = fd  # a copy of it, in the keeper, holds the id while this process cannot
 
     def release(self) -> None:
-        if self._fd >= 0:
+        if self.fd >= 0:
             # Closing alone would not do: a process forked meanwhile may hold a copy of the descriptor.
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
-            os.close(self._fd)
-            self._fd = -1
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+            os.close(self.fd)
+            self.fd = -1
 
 
 def _in_use(uid: int) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gpu_runner.contracts import Limits
 from gpu_runner.sandbox.errors import ChildMemory, ChildOutputLimit, ChildTimedOut, SandboxError
+from gpu_runner.sandbox.keeper.main import descendants
 from gpu_runner.sandbox.launch import Launched
 from gpu_runner.sandbox.output import Capture
 
@@ -85,20 +86,10 @@ class Watcher:
 
 
 def grown_beyond(pid: int, size: int) -> bool:
-    """Whether a process and its descendants hold more than `size` bytes of memory that is mapped."""
-    family = descendants(pid)
+    """Whether the descendants of a keeper hold more than `size` bytes of memory that is mapped."""
+    family = descendants(pid)[1:]
     # Cheap and never too small, since pages that processes share count for each; the exact answer walks the page tables.
     return _sum(family, resident_bytes) > size and _sum(family, proportional_bytes) > size
-
-
-def descendants(pid: int) -> list[int]:
-    """`pid` and everything it started that still hangs together, parents first."""
-    found = [pid]
-    for known in found:
-        with contextlib.suppress(OSError):
-            for task in Path("/proc", str(known), "task").iterdir():
-                found += [int(word) for word in (task / "children").read_text().split()]
-    return found
 
 
 def resident_bytes(pid: int) -> int:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from sandboxes import adopt_orphans, strays
 
 from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CandidateFiles, CheckReport, CheckTask, Limits, Mode, Source
 from gpu_runner.local import LocalHands
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_its_sandbox() -> Iterator[None]:
+    """Fails the test after which a process of a sandbox is left without a keeper, and ends what is left."""
+    adopt_orphans(True)
+    yield
+    deadline = time.monotonic() + 5
+    while (left := strays()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    adopt_orphans(False)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"processes of sandboxes outlived them: {left}"
 
 
 @pytest.fixture(scope="session")

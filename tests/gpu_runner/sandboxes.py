@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hostile_programs import program
 
+from gpu_runner.config import config
 from gpu_runner.contracts import Limits
-from gpu_runner.sandbox import Sandbox, SandboxSpec
+from gpu_runner.sandbox import Sandbox, SandboxSpec, recipe, slots
+from gpu_runner.sandbox.keeper.main import descendants
 
 SMALL = Limits(wall_s=20, memory_mib=192, processes=48, tmp_mib=24, output_kib=256)
 
@@ -25,9 +29,8 @@ def run(sandbox: Sandbox, body: str, **more: Any) -> Any:
 
 def namespace_of(sandbox: Sandbox) -> str:
     """The pid namespace that the sandbox made, as the kernel names it."""
-    with open(f"/proc/{sandbox.pid}/task/{sandbox.pid}/children") as file:
-        first = file.read().split()[0]
-    name = os.readlink(f"/proc/{first}/ns/pid")
+    *_, last = descendants(sandbox.pid)
+    name = os.readlink(f"/proc/{last}/ns/pid")
     assert name != os.readlink("/proc/self/ns/pid")
     return name
 
@@ -37,13 +40,39 @@ def processes_in(namespace: str) -> list[str]:
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{pid}/ns/pid") == namespace and not _dead(pid):
+            if os.readlink(f"/proc/{pid}/ns/pid") == namespace and not dead(pid):
                 found.append(pid)
         except OSError:
             continue
     return found
 
 
-def _dead(pid: str) -> bool:
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] in "ZX"
+def dead(pid: str) -> bool:
+    """Whether a process has ended, buried or not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def adopt_orphans(wanted: bool) -> None:
+    """Has the kernel make every orphan below this process its child, instead of the machine's first process's."""
+    ctypes.CDLL(None).prctl(36, int(wanted), 0, 0, 0)
+
+
+def strays() -> dict[int, str]:
+    """Sandboxed processes that are children of this one, by their pid: their keeper is gone, or they never had one."""
+    found = {}
+    for task in os.listdir("/proc/self/task"):
+        for pid in Path(f"/proc/self/task/{task}/children").read_text().split():
+            try:
+                uid = os.stat(f"/proc/{pid}").st_uid
+                name, line = (Path(f"/proc/{pid}/{file}").read_text() for file in ("comm", "cmdline"))
+            except OSError:
+                continue
+            programs = (str(recipe.CHILD_FOLDER / "main.py"), f"{recipe.CHILD_INSIDE}/main.py")
+            own_user = 0 <= uid - config().uid_base < slots.SLOTS
+            if (own_user or name == "bwrap\n" or any(program in line for program in programs)) and not dead(pid):
+                found[int(pid)] = line.replace("\0", " ")[:200]
+    return found

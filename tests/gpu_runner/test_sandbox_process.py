@@ -243,7 +243,7 @@ def test_the_self_test_passes_here_and_finds_every_hole_of_an_open_process() -> 
     assert selftest.run() == []
     with Sandbox(UNSAFE, Limits(), 1, (), warm=False) as open_process:
         open_process.assign(SandboxSpec(role="probe"))
-        found = open_process.request("selftest", {})["not_stopped"]
+        found = open_process.request("selftest", selftest.question(config()))["not_stopped"]
     assert len(found) >= 8
 
 

@@ -21,7 +21,7 @@ LIMITS = Limits()
 
 def options(root: bool = False, devices: tuple[str, ...] = (), packages: tuple[Path, ...] = ()) -> recipe.Recipe:
     settings = dataclasses.replace(config(), packages=packages)
-    return recipe.bubblewrap(settings, LIMITS, 2, devices, root, 5, 6, 7)
+    return recipe.bubblewrap(settings, LIMITS, 2, devices, root, 5, 6)
 
 
 def pairs(plan: recipe.Recipe, flag: str) -> dict[str, str]:
