@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
+from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
-from gpu_runner.stats import median
+from gpu_runner.stats import median, paired_ratio
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted, numeric, structural
 
@@ -24,6 +27,10 @@ WARMUP_CAP_S = 5.0
 CALL_FLOOR_S = 20.0
 CALL_FACTOR = 200.0
 CHECK_SHARE = 0.1  # of the samples, where comparing all would cost more than measuring
+MOST_ROUNDS = 3
+RETAKES = 3  # at most so many samples are made for each that is kept
+PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
+QUIET_SHARE = 0.03  # of a core; beyond the cores that the programs leave free, others may take no more in a kept sample
 SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
 
 # Order, storage and which results are looked at must not be guessable.
@@ -69,6 +76,9 @@ class Bench:
     samples: dict[str, Samples] = field(default_factory=dict)
     compared: int = 0
     calls: int = 0
+    disturbed: int = 0  # samples that were kept although neighbours had the CPUs
+    retaken: int = 0  # samples that were not kept for that
+    neighbours: Neighbours | None = None
     _compare_s: float = 0.0
     _draw_s: float = 0.0
     _rest_s: float = 0.0
@@ -76,6 +86,8 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.samples = {name: Samples() for name in self.arms}
+        if self.job.device == "cpu":
+            self.neighbours = Neighbours()
 
     # ---- one sample --------------------------------------------------------------------------------------------------
 
@@ -107,7 +119,7 @@ class Bench:
                 storage = _secret.choice(("same", "fresh"))
                 arm.prepare(inputs, storage=storage, evict=evict_bytes(self.job.device))
                 # Whether a result will be looked at is decided, but not told, before the call.
-                calls[name] = arm.go(self._timeout)
+                calls[name] = self._go(arm)
                 if look:
                     arm.collect(calls[name])
         self._rest_s = time.perf_counter() - started
@@ -119,6 +131,14 @@ class Bench:
             for call in calls.values():
                 call.close()
         return calls
+
+    def _go(self, arm: Program) -> Call:
+        if self.neighbours is None:
+            return arm.go(self._timeout)
+        self.neighbours.start(arm.sandbox.pid)
+        call = arm.go(self._timeout)
+        call.neighbours = self.neighbours.share()
+        return call
 
     def _worth_looking(self) -> bool:
         share = 1.0 if self._compare_s < 0.25 * self._rest_s else CHECK_SHARE
@@ -150,19 +170,51 @@ class Bench:
                 return
 
     def measure(self, rounds: int | None = None) -> None:
-        """The protocol's rounds, shrunk to its budget. Raises WrongResult."""
+        """The protocol's rounds, shrunk to its budget; more of them while the ratio is vague. Raises WrongResult.
+
+        Whether to go on is asked of the interval's width alone, never of where it lies, so going on favours no answer.
+        """
+        started = time.monotonic()
         rounds, each = self.plan(rounds)
-        for number in range(rounds):
-            for samples in self.samples.values():
-                samples.rounds.append([])
-            for i in range(each):
-                for name, call in self.sample(first=i == 0).items():
-                    taken = call.ns if call.device_ns is None else call.device_ns
-                    self.samples[name].rounds[-1].append(float(max(1, taken)))
-                    self.samples[name].gaps.append(float(call.wall_ns - taken))
+        budget = MOST_ROUNDS * self.protocol.arm_budget_s * len(self.arms)
+        number = 0
+        while number < rounds or (self._vague() and number < MOST_ROUNDS * rounds and time.monotonic() - started < budget):
+            kept = self._round(each)
+            number += 1
             for name, samples in self.samples.items():
-                payload = {"arm": name, "round": number + 1, "rounds": rounds, "median_ms": samples.medians[-1] / 1e6}
+                taken = [_time(calls[name]) for calls in kept]
+                samples.rounds.append([float(max(1, time)) for time in taken])
+                samples.gaps += [float(calls[name].wall_ns - time) for calls, time in zip(kept, taken, strict=True)]
+                payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
                 self.job.progress(Progress(kind="timing", payload=payload))
+
+    def _vague(self) -> bool:
+        """Whether the candidate's ratio over the fastest other arm is not known as narrowly as the protocol wants."""
+        if CANDIDATE not in self.samples:
+            return False
+        others = [samples for name, samples in self.samples.items() if name != CANDIDATE]
+        fastest = min(others, key=lambda samples: median(samples.all))
+        ratio = paired_ratio(fastest.medians, self.samples[CANDIDATE].medians, self.protocol)
+        return (ratio.high - ratio.low) / 2.0 > self.protocol.half_width * ratio.value
+
+    def _round(self, each: int) -> list[dict[str, Call]]:
+        """`each` samples, taken again where neighbours disturbed them; where they never rest, the least disturbed ones."""
+        made: list[tuple[float, dict[str, Call]]] = []
+        quiet = 0
+        for number in range(each * RETAKES):
+            calls = self.sample(first=number == 0)
+            share = max((call.neighbours or 0.0 for call in calls.values()), default=0.0)
+            made.append((share, calls))
+            if share <= _quiet_share():
+                quiet += 1
+                if quiet == each:
+                    break
+            else:
+                time.sleep(PAUSE_S)
+        made.sort(key=lambda item: item[0])
+        self.retaken += len(made) - each
+        self.disturbed += each - min(each, quiet)
+        return [calls for _, calls in made[:each]]
 
     def plan(self, rounds: int | None = None) -> tuple[int, int]:
         """(rounds, samples per round) that fit the budget, from the cost of the last sample."""
@@ -180,6 +232,15 @@ class Bench:
         hidden = median(candidate) - median(eager)
         spread = max(_spread(candidate), _spread(eager))
         return hidden, 5.0 * spread / math.sqrt(max(1, len(eager)))
+
+
+def _time(call: Call) -> int:
+    return call.ns if call.device_ns is None else call.device_ns
+
+
+def _quiet_share() -> float:
+    free = len(os.sched_getaffinity(0)) - config().threads
+    return max(QUIET_SHARE, 0.8 * free)
 
 
 def _spread(values: list[float]) -> float:

@@ -50,19 +50,24 @@ def paired_ratio(baseline: Sequence[float], candidate: Sequence[float], protocol
 
 
 def noise(rounds: Sequence[Sequence[float]], protocol: Protocol, seed: int = 0) -> float | None:
-    """Half-width of the ratio of an arm to itself (its even against its odd samples), 0.01 = 1 %. None with too few samples."""
+    """How far two timings of one program lie apart, 0.01 = 1 %: half the interval of an arm's even against its odd samples.
+
+    A half holds half of the samples, so its medians spread √2 times as much as those of a whole arm. None with too few samples.
+    """
     halves = [(median(r[0::2]), median(r[1::2])) for r in rounds if len(r) >= 2]
     if len(halves) < 2:
         return None
     interval = paired_ratio([a for a, _ in halves], [b for _, b in halves], protocol, seed)
-    return max(interval.high - 1.0, 1.0 - interval.low, 0.0)
+    return max(interval.high - 1.0, 1.0 - interval.low, 0.0) / math.sqrt(2.0)
 
 
-def speed_word(ratio: Interval, protocol: Protocol) -> Speed:
-    """Faster: the ratio reaches the protocol's and the whole interval lies above one. Slower: the mirror of it."""
-    if ratio.value >= protocol.faster_ratio and ratio.low > 1.0:
+def speed_word(ratio: Interval, protocol: Protocol, noise: float | None = None) -> Speed:
+    """Faster: the ratio reaches the protocol's and what `noise` alone can make, and the whole interval lies above one. Slower:
+    the mirror of it."""
+    least = max(protocol.faster_ratio, 1.0 + (noise or 0.0))
+    if ratio.value >= least and ratio.low > 1.0:
         return Speed.FASTER
-    if ratio.value <= 1.0 / protocol.faster_ratio and ratio.high < 1.0:
+    if ratio.value <= 1.0 / least and ratio.high < 1.0:
         return Speed.SLOWER
     return Speed.NOT_DISTINGUISHABLE
 

@@ -236,11 +236,7 @@ class Timer:
 
         over_baseline = over(baseline)
         labels, reasons = self._doubts(bench, facts, ratio, second)
-        speed = speed_word(over_baseline, self.protocol)
-        if measured_noise is not None and abs(over_baseline.value - 1.0) <= measured_noise:
-            speed = Speed.NOT_DISTINGUISHABLE
-        if reasons:
-            speed = Speed.NOT_CLAIMED
+        speed = Speed.NOT_CLAIMED if reasons else speed_word(over_baseline, self.protocol, measured_noise)
         return TimingReport(
             **common,
             speed=speed,
@@ -307,6 +303,8 @@ class Timer:
             "samples_per_round": len(bench.samples[EAGER].rounds[0]),
             "samples_compared": bench.compared,
             "samples_made": bench.calls,
+            "samples_retaken": bench.retaken,
+            "samples_disturbed": bench.disturbed,
             "threads": config().threads,
             "load_average": round(load, 2),
             "cache_evicted_bytes": evict_bytes(self.job.device),

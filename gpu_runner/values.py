@@ -107,11 +107,15 @@ def _leaves_of(tree: Any) -> int:
 
 @dataclass
 class Call:
-    """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request."""
+    """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request.
+
+    `neighbours`: CPU time that other processes took meanwhile, as a share of one core; None where that was not looked at.
+    """
 
     ns: int
     wall_ns: int
     device_ns: int | None = None
+    neighbours: float | None = None
     output: Value | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     inputs_after: Value | None = None

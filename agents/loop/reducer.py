@@ -11,7 +11,6 @@ from agents.loop.rules import (
     MAX_TRIES,
     MAX_UNUSABLE_PLANS,
     beats_eager,
-    claimed,
     counts_time,
     doing,
     find,
@@ -326,7 +325,7 @@ def _timed(state: State, report: TimingReport) -> State:
     best, base = find(state, state.best), ground(state, candidate.parent)
     gain = gain_over(candidate, base)
     gained = significant(state, candidate, base)
-    better = beats_eager(claimed(candidate.timing), state.options.protocol.faster_ratio)
+    better = beats_eager(candidate.timing, state.options.protocol.faster_ratio)
     new_best = better and significant(state, candidate, best)
     state = change_candidate(state, candidate.id, note=_kept_sentence(state, candidate, base, new_best))
     update: dict[str, object] = {"best": candidate.id if new_best else state.best}
@@ -389,7 +388,7 @@ def _confirmed(state: State, outcome: Timed) -> State:
         update["verdict"] = report.verdict
     update["labels"] = tuple(dict.fromkeys((*(check.labels if check else ()), *report.labels)))
     over = report.over_eager
-    if not beats_eager(claimed(report), state.options.protocol.faster_ratio):
+    if not beats_eager(report, state.options.protocol.faster_ratio):
         seen = f": {over.value:.2f}× over eager ({over.low:.2f}–{over.high:.2f})" if over else ""
         why = f" {report.sentence}" if report.speed is Speed.NOT_CLAIMED else ""
         update["note"] = f"The full protocol did not confirm the speed{seen}.{why}"

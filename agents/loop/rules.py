@@ -37,9 +37,16 @@ def measured(candidate: Candidate) -> Interval | None:
     return over
 
 
-def beats_eager(over: Interval | None, faster_ratio: float) -> bool:
-    """The claim itself: far enough above 1, and its lower bound above 1."""
-    return over is not None and over.value >= faster_ratio and over.low > 1.0
+def beats_eager(report: TimingReport | None, faster_ratio: float) -> bool:
+    """The claim itself: far enough above 1, further than two timings of one program differ, and its lower bound above 1."""
+    over = claimed(report)
+    return over is not None and over.low > 1.0 and over.value >= max(faster_ratio, 1.0 + noise_of(report))
+
+
+def noise_of(report: TimingReport | None) -> float:
+    """How far two timings of one program lay apart, 0.01 = 1 %; nothing where that was not measured."""
+    noise = report.noise if report else None
+    return noise if noise is not None and math.isfinite(noise) else 0.0
 
 
 def gain_over(candidate: Candidate, base: Candidate | None) -> Interval | None:
@@ -57,9 +64,8 @@ def significant(state: State, candidate: Candidate, base: Candidate | None) -> b
     if gain is None or gain.low <= 1.0:
         return False
     if base is None:
-        return gain.value >= state.options.protocol.faster_ratio
-    noises = (c.timing.noise if c.timing else None for c in (candidate, base))
-    noise = max((n for n in noises if n is not None and math.isfinite(n)), default=0.0)
+        return beats_eager(candidate.timing, state.options.protocol.faster_ratio)
+    noise = max(noise_of(c.timing) for c in (candidate, base))
     return gain.value >= max(SMALLEST_GAIN, 1.0 + noise)
 
 
@@ -97,7 +103,7 @@ def parent_of_next(state: State, todo_id: str) -> str | None:
 def dropped(state: State, candidate: Candidate) -> bool:
     """True when the confirmation took the candidate's claim away."""
     report = candidate.confirmed
-    return report is not None and not beats_eager(claimed(report), state.options.protocol.faster_ratio)
+    return report is not None and not beats_eager(report, state.options.protocol.faster_ratio)
 
 
 def best_left(state: State) -> str | None:
@@ -109,7 +115,7 @@ def best_left(state: State) -> str | None:
         (over.value, candidate.id)
         for candidate in state.candidates
         if candidate.verified and not dropped(state, candidate)
-        if (over := measured(candidate)) and beats_eager(over, state.options.protocol.faster_ratio)
+        if (over := measured(candidate)) and beats_eager(candidate.timing, state.options.protocol.faster_ratio)
     ]
     return max(fit)[1] if fit else None
 

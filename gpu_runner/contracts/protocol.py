@@ -21,6 +21,7 @@ class Protocol(Contract):
     arms: tuple[str, ...] = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
     rounds: int = 10
     samples_per_round: int = 10
+    half_width: float = 0.025  # of the ratio: measured on, up to three times the rounds, until its interval is this narrow
     warmup_s: float = 0.2
     arm_budget_s: float = 6.0  # measured time per arm at most; rounds shrink their samples to fit
     bootstrap_draws: int = 2000
@@ -39,7 +40,7 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol(name="strict"),
         # Inside the loop, between candidates: eager and candidate only, fewer rounds, one process.
         Protocol(name="quick", structured_draws=False, arms=("eager",), rounds=6, samples_per_round=8, arm_budget_s=1.5,
-                 second_process=False),
+                 half_width=0.05, second_process=False),
         # KernelBench's published semantics, for comparison only; integrity checks stay.
         Protocol(name="kernelbench", structured_draws=False, arms=("eager", "default"), rounds=10, samples_per_round=10,
                  second_process=False, rtol={"float64": 1e-4, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}),

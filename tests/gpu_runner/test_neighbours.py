@@ -1,0 +1,82 @@
+"""Who had the CPUs while a call was measured: others count, the measured program never does."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Source, TimeTask
+from gpu_runner.neighbours import Neighbours
+from tests.gpu_runner.programs import REFERENCE
+
+BURN = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn).start()\nburn()"
+
+
+@contextmanager
+def burning() -> Iterator[int]:
+    """A process with two threads that burn, below another one: a program as the hands see it."""
+    code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN!r}])"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not _below(process.pid):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        yield process.pid
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+
+
+def _below(pid: int) -> str:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read()
+
+
+def watched(root: int, seconds: float = 0.3) -> float:
+    neighbours = Neighbours()
+    neighbours.start(root)
+    time.sleep(seconds)
+    share = neighbours.share()
+    assert share is not None
+    return share
+
+
+def test_a_busy_neighbour_is_seen_and_the_programs_own_children_are_not() -> None:
+    with burning() as pid, subprocess.Popen(["sleep", "60"]) as idle:
+        as_neighbour, as_program = watched(idle.pid), watched(pid)
+        idle.kill()
+        # Whatever else runs here is in both; half a core is left for it, and for a machine that shares its cores.
+        assert as_neighbour > as_program + 0.25
+
+
+def test_samples_that_a_neighbour_disturbed_are_taken_again(hands, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = itertools.cycle([0.0, 0.0, 0.9, 0.0])  # two arms a sample: every second sample is disturbed
+    monkeypatch.setattr(Neighbours, "start", lambda self, root: None)
+    monkeypatch.setattr(Neighbours, "share", lambda self: next(shares))
+    report = hands.perform(_task())
+    made, kept = report.facts["samples_retaken"], report.facts["rounds"] * report.facts["samples_per_round"]
+    assert report.facts["samples_disturbed"] == 0
+    assert kept / 2 <= made <= kept
+
+
+def test_where_neighbours_never_rest_the_least_disturbed_samples_are_kept(hands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Neighbours, "start", lambda self, root: None)
+    monkeypatch.setattr(Neighbours, "share", lambda self: 0.9)
+    report = hands.perform(_task())
+    kept = report.facts["rounds"] * report.facts["samples_per_round"]
+    assert report.facts["samples_disturbed"] == kept
+    assert report.facts["samples_retaken"] == 2 * kept
+
+
+def _task() -> TimeTask:
+    protocol = PROTOCOLS["quick"].model_copy(update={"rounds": 3, "samples_per_round": 2, "warmup_s": 0.01, "half_width": 1e9})
+    files = CandidateFiles(files={"model_new.py": REFERENCE.replace("class Model(", "class ModelNew(")})
+    return TimeTask(target="cpu", source=Source(text=REFERENCE), candidate=files, protocol=protocol)
