@@ -73,7 +73,16 @@ PROGRAMS: dict[str, str] = {
     "depthwise convolution with stride": program("return F.relu6(self.c(x))", "torch.randn(2, 12, 15, 18)",
         "self.c = nn.Conv2d(12, 12, 3, stride=2, padding=1, groups=12)"),
     "convolution, norm and relu": program("return F.relu(self.n(self.c(x)))", "torch.randn(2, 8, 14, 14)",
-        "self.c = nn.Conv2d(8, 16, 3, padding=1)\nself.n = nn.BatchNorm2d(16)"),
+        "self.c = nn.Conv2d(8, 16, 5, padding=2)\nself.n = nn.BatchNorm2d(16)"),
+    "winograd convolution, norm and residual": program("return F.relu(x + self.n(self.c(x)))", "torch.randn(2, 19, 15, 71)",
+        "self.c = nn.Conv2d(19, 19, 3, padding=1)\nself.n = nn.BatchNorm2d(19)"),
+    "winograd convolution of short rows": program(
+        "return self.c(x)", "torch.randn(1, 40, 9, 11)", "self.c = nn.Conv2d(40, 33, 3, bias=False)"),
+    "winograd convolution padded in height alone": program(
+        "return F.silu(self.c(x))", "torch.randn(1, 16, 4, 29)", "self.c = nn.Conv2d(16, 17, 3, padding=(2, 0))"),
+    "winograd convolution of numbers that would overflow": program(
+        "return self.c(x * s)", "torch.randn(1, 16, 8, 8), torch.full((), 1e37)",
+        "self.c = nn.Conv2d(16, 16, 3, padding=1)", "x, s"),
     "lstm with its states": program(
         "y, (h, c) = self.r(x)\nreturn y, h, c", "torch.randn(5, 9, 20)",
         "self.r = nn.LSTM(20, 32, num_layers=2, batch_first=True)"),

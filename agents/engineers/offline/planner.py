@@ -21,6 +21,11 @@ TITLES = {
     "fuse": ("fuse", "Fuse {what} into one pass", "Fuse {count} pointwise chains into one pass each"),
     "gemm": ("epilogue", "Finish {what} inside the matrix product", "Finish {count} matrix products with what follows them"),
     "conv": ("epilogue", "Finish {what} inside the convolution", "Finish {count} convolutions with what follows them"),
+    "winograd": (
+        "algebra",
+        "Write {what} with fewer multiplications",
+        "Write {count} 3 × 3 convolutions with fewer multiplications",
+    ),
     "depthwise": ("memory", "Write {what} as a direct loop", "Write {count} depthwise convolutions as direct loops"),
     "attention": ("fuse", "Fuse the attention, block by block", "Fuse {count} attentions, block by block"),
     "recurrent": (
@@ -73,7 +78,8 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
 
     An operation that the profiler timed takes that time, shared among its nodes as the estimates say; the others are scaled so
     that everything adds up to the measured forward. Our kernel is scaled as its nodes were: a machine that runs them slower in
-    eager than its ceilings promise, for instance because it is shared, runs the kernel slower too.
+    eager than its ceilings promise, for instance because it is shared, runs the kernel slower too; and one that runs them faster,
+    because it has wider vectors or keeps the tensors in cache, runs the kernel faster.
     """
     estimates = {n.name: eager_s(view, n, ceilings) for n in view.graph.nodes}
     whole = sum(estimates.values())
@@ -99,7 +105,7 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
             else:
                 region.eager_s += estimates[name] * factor
         expected = sum(estimates[name] for name in region.nodes)
-        region.kernel_s *= max(1.0, region.eager_s / expected)
+        region.kernel_s *= region.eager_s / expected
 
 
 def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:

@@ -8,9 +8,10 @@ from functools import partial
 from agents.engineers.offline.builder import Builder, argument
 from agents.engineers.offline.costs import CALL_S, KERNEL_S, Ceilings, eager_gemm_s, eager_pointwise_s, our_gemm_s
 from agents.engineers.offline.emit.calls import is_alias
-from agents.engineers.offline.emit.convolution import emit_convolution, emit_depthwise
+from agents.engineers.offline.emit.convolution import Form, emit_convolution, emit_depthwise
 from agents.engineers.offline.emit.epilogue import ACCUMULATOR, is_full
 from agents.engineers.offline.emit.gemm import emit_linear
+from agents.engineers.offline.emit.winograd import FEWEST, MOST, emit_winograd
 from agents.engineers.offline.graph import View, is_contiguous, ref, short
 from agents.engineers.offline.ir import Nest, NotFusible
 from agents.engineers.offline.nests import make_nest
@@ -159,7 +160,8 @@ def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str
     depthwise = groups == channels == outputs and dilation == (1, 1)
     if (groups != 1 and not depthwise) or pixels < 16:
         return None
-    if not depthwise and kh * kw > 1:
+    fewer = (kh, kw) == (3, 3) and stride == dilation == (1, 1) and FEWEST <= channels <= MOST and outputs >= FEWEST
+    if not depthwise and kh * kw > 1 and not fewer:
         return None  # PyTorch's blocked convolutions beat packing each block here; what follows them is fused on its own
     seed = seed_product(node, bias, -3)
     group = _epilogue(view, node, seed, images * outputs, pixels, taken)
@@ -173,26 +175,29 @@ def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str
         says = f"depthwise {kh} × {kw} convolution of {channels} channels{then}, plane by plane in cache"
         eager = CALL_S + flops / (ceilings.flops / 30) + after
         ours = KERNEL_S + max(flops / (ceilings.flops / 6), (x.nbytes + y.nbytes) / ceilings.bandwidth)
+    elif fewer:
+        says = f"3 × 3 convolution {channels} → {outputs} by Winograd's algorithm{then} on each row of tiles"
+        eager = eager_gemm_s(flops, ceilings) + after
+        ours = our_gemm_s(flops * 0.6, x.nbytes + y.nbytes, ceilings)
     else:
         says = f"{kh} × {kw} convolution {channels} → {outputs}{then} on each block of the result"
         eager = eager_gemm_s(flops * 1.2, ceilings) + (x.nbytes + y.nbytes) / ceilings.bandwidth + after
         ours = our_gemm_s(flops * 1.1, x.nbytes + y.nbytes, ceilings)
+    kind = "depthwise" if depthwise else "winograd" if fewer else "conv"
     write = partial(
-        _write_convolution, group=tuple(group), seed=seed, source=source, weight=weight, depthwise=depthwise,
-        stride=stride, padding=padding, dilation=dilation, says=says,
+        _write_convolution, kind=kind, group=tuple(group), seed=seed, source=source, weight=weight,
+        form=(stride, padding, dilation), says=says,
     )  # fmt: skip
-    return Region("depthwise" if depthwise else "conv", tuple(group), write, eager, ours, says, ("conv2d", *work))
+    return Region(kind, tuple(group), write, eager, ours, says, ("conv2d", *work))
 
 
 def _write_convolution(
-    view: View, name: str, *, group: tuple[str, ...], seed: Seed, source: str, weight: str, depthwise: bool,
-    stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int], says: str,
+    view: View, name: str, *, kind: str, group: tuple[str, ...], seed: Seed, source: str, weight: str, form: Form, says: str,
 ) -> Written:  # fmt: skip
-    result = view.spec(group[0])
-    assert result is not None
+    result = view.tensor(group[0])
     nest = make_nest(view, group, seed, result.shape[2] * result.shape[3])
-    emit = emit_depthwise if depthwise else emit_convolution
-    return emit(view, name, nest, group, source, weight, (stride, padding, dilation), _comment(view, group, says), says)
+    emit = {"depthwise": emit_depthwise, "winograd": emit_winograd, "conv": emit_convolution}[kind]
+    return emit(view, name, nest, group, source, weight, form, _comment(view, group, says), says)
 
 
 def _pair(value: object) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from agents.engineers.offline.regions import Written
 
 PANELS = 8  # of pixels at a time: with KC inputs a packed block of 192 or 256 kB, which stays in L2 for all outputs
 Pair = tuple[int, int]
+Form = tuple[Pair, Pair, Pair]  # stride, padding, dilation
 
 
 def emit_convolution(
@@ -20,7 +21,7 @@ def emit_convolution(
     nodes: tuple[str, ...],
     source: str,
     weight: str,
-    form: tuple[Pair, Pair, Pair],
+    form: Form,
     about: str,
     says: str,
 ) -> Written:
@@ -119,7 +120,7 @@ def emit_depthwise(
     nodes: tuple[str, ...],
     source: str,
     weight: str,
-    form: tuple[Pair, Pair, Pair],
+    form: Form,
     about: str,
     says: str,
 ) -> Written:

@@ -41,6 +41,10 @@ class Epilogue(ValueWriter):
         """The statement that finishes a block."""
         return f"finish({', '.join([row0, row1, col0, col1, *(label for _, _, label in self.parameters())])});"
 
+    def function_object(self) -> str:
+        """`finish` with its pointers bound, for a kernel that is a template of a header."""
+        return f"[=](long row0, long row1, long col0, long col1) {{ {self.call('row0', 'row1', 'col0', 'col1')} }}"
+
     def parameters(self) -> list[tuple[str, str, str]]:
         """Graph name, C type, C name of every pointer that `finish` takes; inputs, then outputs."""
         rows = [(t, f"const {c_type(self.types(t))}*", self.pointers[t]) for t in self.reads]

@@ -36,9 +36,6 @@ def emit_linear(
     out('#include "fastmath.h"\n#include "linear.h"\n')
     out(tail.function())
     with out.block(f'extern "C" void {name}(const float* x, const float* w, {tail.declared}, float* packed) {{'):
-        out(f"linear::product({m}, {n}, {k}, x, w, {tail.accumulator}, packed,")
-        out(
-            f"                [=](long row0, long row1, long col0, long col1) {{ {tail.call('row0', 'row1', 'col0', 'col1')} }});"
-        )
+        out(f"linear::product({m}, {n}, {k}, x, w, {tail.accumulator}, packed, {tail.function_object()});")
     call = Call(name, nodes, (source, weight, *tail.reads), tail.writes, says, (-(-n // WIDEST) * WIDEST * k,))
     return Written(out.text(), call, ("fastmath.h", "gemm.h", "linear.h"))

@@ -18,6 +18,22 @@ typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 
 static inline vec load(const float* p) { return *(const loose*)p; }
 static inline void store(float* p, vec v) { *(loose*)p = v; }
+
+// Two vectors as one run of numbers: its even and its odd places; and the reverse, two vectors interleaved, first and second half.
+#ifdef __AVX512F__
+typedef int ints __attribute__((vector_size(64)));
+static inline vec evens(vec a, vec b) { return __builtin_shuffle(a, b, (ints){0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}); }
+static inline vec odds(vec a, vec b) { return __builtin_shuffle(a, b, (ints){1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31}); }
+static inline vec lower_pairs(vec a, vec b) { return __builtin_shuffle(a, b, (ints){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}); }
+static inline vec upper_pairs(vec a, vec b) { return __builtin_shuffle(a, b, (ints){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}); }
+#else
+typedef int ints __attribute__((vector_size(32)));
+static inline vec evens(vec a, vec b) { return __builtin_shuffle(a, b, (ints){0, 2, 4, 6, 8, 10, 12, 14}); }
+static inline vec odds(vec a, vec b) { return __builtin_shuffle(a, b, (ints){1, 3, 5, 7, 9, 11, 13, 15}); }
+static inline vec lower_pairs(vec a, vec b) { return __builtin_shuffle(a, b, (ints){0, 8, 1, 9, 2, 10, 3, 11}); }
+static inline vec upper_pairs(vec a, vec b) { return __builtin_shuffle(a, b, (ints){4, 12, 5, 13, 6, 14, 7, 15}); }
+#endif
+
 static inline long least(long a, long b) { return a < b ? a : b; }
 
 // ROWS rows of A, lda apart, times a packed panel [k][NR]: added onto C, or written where `onto` is false.
