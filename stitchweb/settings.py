@@ -193,9 +193,11 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "filters": {"broker-away": {"()": "stitchweb.core.logs.BrokerAway"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
+        "channels_redis.pubsub": {"filters": ["broker-away"]},
         "daphne": {"level": "WARNING"},
         "django.channels.server": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},

