@@ -66,6 +66,9 @@ PROGRAMS: dict[str, str] = {
         "self.a = nn.Linear(40, 100)\nself.b = nn.Linear(100, 40)"),
     "linear without bias, long sums": program(
         "return F.relu(self.a(x)) * 0.5", "torch.randn(100, 900)", "self.a = nn.Linear(900, 33, bias=False)"),
+    "linear alone, with and without bias": program(
+        "return self.a(x), self.b(x)", "torch.randn(9, 7, 70)",
+        "self.a = nn.Linear(70, 50)\nself.b = nn.Linear(70, 16, bias=False)"),
     "linear of odd sizes with every edge": program(
         "return F.silu(self.a(x)) + 1", "torch.randn(53, 531)", "self.a = nn.Linear(531, 301)"),
     "pointwise convolution, norm and silu": program("return x + F.silu(self.n(self.c(x)))", "torch.randn(3, 20, 9, 13)",

@@ -62,6 +62,7 @@ def test_batch_norm_in_training_moves_its_running_statistics(answers):
     ("name", "kind"),
     [
         ("linear, gelu and residual", "gemm"),
+        ("linear alone, with and without bias", "product"),
         ("pointwise convolution, norm and silu", "conv"),
         ("depthwise convolution with stride", "depthwise"),
         ("winograd convolution, norm and residual", "winograd"),

@@ -6,6 +6,7 @@ ceilings; predictions order the to-do list, the Verifier's measurements decide.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agents.engineers.offline.graph import View, short
@@ -47,20 +48,26 @@ def tensor_bytes(view: View, name: str) -> int:
 def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     """One eager elementwise, reduction or normalisation call: it reads its operands and writes its result."""
     moved: float = sum(tensor_bytes(view, n) for n in view.operands(node)) + tensor_bytes(view, node.name)
+    if short(node.target) in SEVERAL_PASSES:
+        moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
+    return CALL_S + max(moved / ceilings.bandwidth, _work(view, node) / (ceilings.flops / 8))
+
+
+def _work(view: View, node: GraphNode) -> float:
+    """Float operations of a pointwise operation or reduction: so many for each number that it reads or writes."""
     points = max((s.numel for s in node.out if s), default=0)
     for name in view.operands(node):
         spec = view.spec(name)
         points = max(points, spec.numel if spec else 0)
-    if short(node.target) in SEVERAL_PASSES:
-        moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
-    work = points * (TRANSCENDENTAL if short(node.target) in HEAVY else 2.0)
-    return CALL_S + max(moved / ceilings.bandwidth, work / (ceilings.flops / 8))
+    return points * (TRANSCENDENTAL if short(node.target) in HEAVY else 2.0)
 
 
-def fused_s(view: View, reads: tuple[str, ...], writes: tuple[str, ...], points: int, heavy: int, ceilings: Ceilings) -> float:
-    """One fused kernel: each operand once, each result once, `heavy` exponentials per point."""
+def fused_s(
+    view: View, reads: tuple[str, ...], writes: tuple[str, ...], nodes: Iterable[GraphNode], ceilings: Ceilings
+) -> float:
+    """One fused kernel: each operand once, each result once, the arithmetic of all `nodes`."""
     moved = sum(tensor_bytes(view, n) for n in (*reads, *writes))
-    work = points * (2.0 + heavy * TRANSCENDENTAL)
+    work = sum(_work(view, node) for node in nodes)
     return KERNEL_S + max(moved / ceilings.bandwidth, work / (ceilings.flops / 5))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.engineers.offline.costs import HEAVY, Ceilings, eager_pointwise_s, fused_s
+from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
@@ -101,9 +101,9 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
         return None
     if nest.elements < SMALLEST and len(real) < 4:
         return None
-    heavy = sum(1 for op in ops if op in HEAVY)
-    eager = sum(eager_pointwise_s(view, view.nodes[n], ceilings) for n in real)
-    ours = fused_s(view, tuple(nest.loads), tuple(s.name for s in nest.stores), nest.elements, heavy, ceilings)
+    work = [view.nodes[n] for n in real]
+    eager = sum(eager_pointwise_s(view, node, ceilings) for node in work)
+    ours = fused_s(view, tuple(nest.loads), tuple(s.name for s in nest.stores), work, ceilings)
     kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"
     says = f"{', '.join(dict.fromkeys(ops))} in one pass over memory"
     return Region(kind, tuple(nodes), _writer(nest, says), eager, ours, says, tuple(ops))

@@ -20,6 +20,7 @@ TITLES = {
     "reduce": ("reduce", "Fuse {what} into one kernel", "Fuse {count} row reductions and norms into one kernel each"),
     "fuse": ("fuse", "Fuse {what} into one pass", "Fuse {count} pointwise chains into one pass each"),
     "gemm": ("epilogue", "Finish {what} inside the matrix product", "Finish {count} matrix products with what follows them"),
+    "product": ("other", "Multiply {what} in the widest vectors", "Multiply {count} linear layers in the widest vectors"),
     "conv": ("epilogue", "Finish {what} inside the convolution", "Finish {count} convolutions with what follows them"),
     "winograd": (
         "algebra",
@@ -78,7 +79,7 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
 
     An operation that the profiler timed takes that time, shared among its nodes as the estimates say; the others are scaled so
     that everything adds up to the measured forward. Our kernel is scaled as its nodes were: a machine that runs them slower in
-    eager than its ceilings promise, for instance because it is shared, runs the kernel slower too; and one that runs them faster,
+    eager than its ceilings promise, for instance because it is shared, runs the kernel slower too. One that runs them faster,
     because it has wider vectors or keeps the tensors in cache, runs the kernel faster.
     """
     estimates = {n.name: eager_s(view, n, ceilings) for n in view.graph.nodes}

@@ -118,17 +118,19 @@ def _linear(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) ->
     seed = seed_product(node, bias, -1)
     group = _epilogue(view, node, seed, m, n, taken)
     work = _work(view, group)
-    if not group or not work:
+    if not group:
         return None
     flops = 2.0 * m * n * k
     after = [view.nodes[name] for name in group[1:] if not is_alias(view.nodes[name])]
     eager = eager_gemm_s(flops, ceilings) + sum(eager_pointwise_s(view, other, ceilings) for other in after)
     ours = our_gemm_s(flops, w.nbytes + y.nbytes, ceilings)
-    says = f"linear {k} → {n} on {m} rows, then {', '.join(dict.fromkeys(work))} on each block of the result"
+    says = f"linear {k} → {n} on {m} rows"
+    if work:
+        says += f", then {', '.join(dict.fromkeys(work))} on each block of the result"
     write = partial(
         _write_linear, node=node, group=tuple(group), seed=seed, source=source, weight=weight, sizes=(m, n, k), says=says
     )
-    return Region("gemm", tuple(group), write, eager, ours, says, ("linear", *work))
+    return Region("gemm" if work else "product", tuple(group), write, eager, ours, says, ("linear", *work))
 
 
 def _write_linear(
