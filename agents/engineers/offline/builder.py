@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agents.engineers.offline.graph import View
-from agents.engineers.offline.ir import Axis, Dims, NotFusible, Value
+from agents.engineers.offline.ir import Axis, Dims, Kind, NotFusible, Value
 from gpu_runner.contracts import GraphNode
 
-KINDS = {"float32": "float", "int64": "int", "bool": "bool"}
+KINDS: dict[str, Kind] = {"float32": "float", "int64": "int", "bool": "bool"}
 MAX_VALUES = 400
 
 
@@ -20,7 +20,7 @@ class Builder:
     def __init__(self, view: View) -> None:
         self.view = view
         self.values: list[Value] = []
-        self.env: dict[str, Value | tuple[Value, ...]] = {}
+        self.env: dict[str, Value | tuple[Value | None, ...]] = {}
         self.line = ""
 
     # Making values
@@ -33,8 +33,8 @@ class Builder:
         return value
 
     def const(self, number: float | int | bool) -> Value:
-        kind = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
-        return self.add(Value("const", (), kind, number=number))  # type: ignore[arg-type]
+        kind: Kind = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
+        return self.add(Value("const", (), kind, number=number))
 
     def load(self, name: str) -> Value:
         """The whole of an outside tensor, with a fresh axis for each dimension longer than 1."""
@@ -46,7 +46,7 @@ class Builder:
         if spec.numel == 0:
             raise NotFusible(f"{name} is empty")
         dims = tuple((Axis(n),) if n > 1 else () for n in spec.shape)
-        return self.add(Value("load", dims, KINDS[spec.dtype], tensor=name, strides=spec.stride))  # type: ignore[arg-type]
+        return self.add(Value("load", dims, KINDS[spec.dtype], tensor=name, strides=spec.stride))
 
     def get(self, argument: Any) -> Value:
         """The value of an argument: a node of the group, an outside tensor, or a number."""
@@ -64,10 +64,10 @@ class Builder:
             return self.const(argument)
         raise NotFusible("an argument is neither a tensor nor a number")
 
-    def call(self, fn: str, *args: Value | float | int, kind: str = "float") -> Value:
+    def call(self, fn: str, *args: Value | float | int, kind: Kind = "float") -> Value:
         """A pointwise expression; operands broadcast against each other."""
         values = [a if isinstance(a, Value) else self.const(float(a)) for a in args]
-        return self.add(Value("call", self.align(values), kind, fn=fn, args=tuple(values)))  # type: ignore[arg-type]
+        return self.add(Value("call", self.align(values), kind, fn=fn, args=tuple(values)))
 
     def as_float(self, value: Value) -> Value:
         if value.kind == "float":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.emit.host import Call
@@ -127,18 +129,15 @@ def describe(nest: Nest, view: View, says: str) -> str:
     return text
 
 
-def _writer(nest: Nest, says: str):  # type: ignore[no-untyped-def]
+def _writer(nest: Nest, says: str) -> Callable[[View, str], Written]:
     def write(view: View, name: str) -> Written:
+        def dtype(tensor: str) -> str:
+            return view.tensor(tensor).dtype
+
         fresh = make_nest(view, nest.nodes)
-        kernel = emit_nest(fresh, name, describe(fresh, view, says), lambda n: _dtype(view, n))
+        kernel = emit_nest(fresh, name, describe(fresh, view, says), dtype)
         call = Call(name, nest.nodes, kernel.inputs, kernel.outputs, says)
-        shape = emit_nest(make_nest(view, nest.nodes), "kernel", says, lambda n: _dtype(view, n), plain=True).source
+        shape = emit_nest(make_nest(view, nest.nodes), "kernel", says, dtype, plain=True).source
         return Written(kernel.source, call, shape=shape)
 
     return write
-
-
-def _dtype(view: View, name: str) -> str:
-    spec = view.spec(name)
-    assert spec is not None
-    return spec.dtype

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Dims = tuple[tuple["Axis", ...], ...]
+Kind = Literal["float", "int", "bool"]
 
 
 class NotFusible(Exception):
@@ -35,7 +36,7 @@ class Value:
 
     op: Literal["load", "const", "call", "reduce", "gather"]
     dims: Dims
-    kind: Literal["float", "int", "bool"] = "float"
+    kind: Kind = "float"
     fn: str = ""
     args: tuple[Value, ...] = ()
     number: float | int | bool = 0

@@ -170,7 +170,7 @@ def _order(values: list[Value], stores: list[Store], everything: set[Axis]) -> l
     tensors.sort(key=lambda t: -math.prod(a.size for dim in t.dims for a in dim))
     for tensor in tensors:
         axes = [a for dim in tensor.dims for a in dim if a in everything and a not in order]
-        axes.sort(key=lambda a, t=tensor: -t.stride_of(a))  # type: ignore[misc]
+        axes.sort(key=tensor.stride_of, reverse=True)
         order += axes
     return order
 

@@ -9,7 +9,7 @@ from agents.engineers.offline.builder import Builder, argument
 from agents.engineers.offline.costs import CALL_S, KERNEL_S, Ceilings, eager_gemm_s, eager_pointwise_s, our_gemm_s
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.emit.convolution import Form, emit_convolution, emit_depthwise
-from agents.engineers.offline.emit.epilogue import ACCUMULATOR, is_full
+from agents.engineers.offline.emit.epilogue import ACCUMULATOR, Product, is_full
 from agents.engineers.offline.emit.gemm import emit_linear
 from agents.engineers.offline.emit.winograd import FEWEST, MOST, emit_winograd
 from agents.engineers.offline.graph import View, is_contiguous, ref, short
@@ -104,18 +104,27 @@ def _work(view: View, group: list[str]) -> list[str]:
     return [short(view.nodes[n].target) for n in names]
 
 
-def _linear(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) -> Region | None:
-    source, weight, bias = (ref(argument(node, k, "")) for k in range(3))
+def _operands(view: View, node: GraphNode) -> tuple[str, str] | None:
+    """What a product multiplies, when that and its result are float32 tensors that lie row-major."""
+    source, weight = ref(argument(node, 0, "")), ref(argument(node, 1, ""))
     if source is None or weight is None:
         return None
-    x, w, y = view.spec(source), view.spec(weight), view.spec(node.name)
-    if x is None or w is None or y is None or any(s.dtype != "float32" or not is_contiguous(s) for s in (x, w, y)):
+    specs = [view.spec(name) for name in (source, weight, node.name)]
+    plain = all(s is not None and s.dtype == "float32" and is_contiguous(s) for s in specs)
+    return (source, weight) if plain else None
+
+
+def _linear(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) -> Region | None:
+    operands = _operands(view, node)
+    if operands is None:
         return None
+    source, weight = operands
+    w, y = view.tensor(weight), view.tensor(node.name)
     n, k = w.shape
     m = y.numel // n
-    if m < 8 or n < 16 or k < 16:
+    if m < 32 or n < 16 or k < 16:  # packing the weight costs about as much as multiplying ten rows with it
         return None
-    seed = seed_product(node, bias, -1)
+    seed = seed_product(node, ref(argument(node, 2, "bias")), -1)
     group = _epilogue(view, node, seed, m, n, taken)
     work = _work(view, group)
     if not group:
@@ -138,16 +147,15 @@ def _write_linear(
     sizes: tuple[int, int, int], says: str,
 ) -> Written:  # fmt: skip
     nest = make_nest(view, group, seed, sizes[1])
-    return emit_linear(view, name, nest, group, source, weight, sizes, _comment(view, group, says), says)
+    return emit_linear(Product(view, name, nest, group, source, weight, _comment(view, group, says), says), sizes)
 
 
 def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) -> Region | None:
-    source, weight, bias = (ref(argument(node, k, "")) for k in range(3))
-    if source is None or weight is None:
+    operands = _operands(view, node)
+    if operands is None:
         return None
-    x, w, y = view.spec(source), view.spec(weight), view.spec(node.name)
-    if x is None or w is None or y is None or any(s.dtype != "float32" or not is_contiguous(s) for s in (x, w, y)):
-        return None
+    source, weight = operands
+    x, w, y = view.tensor(source), view.tensor(weight), view.tensor(node.name)
     if len(x.shape) != 4:
         return None
     stride, padding, dilation = (
@@ -165,7 +173,7 @@ def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str
     fewer = (kh, kw) == (3, 3) and stride == dilation == (1, 1) and FEWEST <= channels <= MOST and outputs >= FEWEST
     if not depthwise and kh * kw > 1 and not fewer:
         return None  # PyTorch's blocked convolutions beat packing each block here; what follows them is fused on its own
-    seed = seed_product(node, bias, -3)
+    seed = seed_product(node, ref(argument(node, 2, "bias")), -3)
     group = _epilogue(view, node, seed, images * outputs, pixels, taken)
     if not group:
         return None
@@ -199,7 +207,7 @@ def _write_convolution(
     result = view.tensor(group[0])
     nest = make_nest(view, group, seed, result.shape[2] * result.shape[3])
     emit = {"depthwise": emit_depthwise, "winograd": emit_winograd, "conv": emit_convolution}[kind]
-    return emit(view, name, nest, group, source, weight, form, _comment(view, group, says), says)
+    return emit(Product(view, name, nest, group, source, weight, _comment(view, group, says), says), form)
 
 
 def _pair(value: object) -> tuple[int, int] | None:

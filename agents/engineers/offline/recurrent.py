@@ -98,8 +98,7 @@ def _write(
     inner = (1, batch)  # between layers, and where nobody reads the whole output: all rows of one step side by side
     final = inner
     if 0 in picks:
-        spec = view.spec(picks[0])
-        assert spec is not None
+        spec = view.tensor(picks[0])
         by_batch, by_time = spec.stride[0] // hidden, spec.stride[1] // hidden
         final = (by_batch, by_time) if batch_first else (by_time, by_batch)
     with out.block(f'extern "C" void {name}({", ".join(pointers)}) {{'):

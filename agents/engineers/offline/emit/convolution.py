@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from agents.engineers.offline.emit.epilogue import Epilogue
-from agents.engineers.offline.emit.host import Call
-from agents.engineers.offline.emit.text import Lines, comment
-from agents.engineers.offline.graph import View
-from agents.engineers.offline.ir import Nest
+from agents.engineers.offline.emit.epilogue import Product
+from agents.engineers.offline.emit.text import Lines
 from agents.engineers.offline.regions import Written
 
 PANELS = 8  # of pixels at a time: with KC inputs a packed block of 192 or 256 kB, which stays in L2 for all outputs
@@ -14,38 +11,23 @@ Pair = tuple[int, int]
 Form = tuple[Pair, Pair, Pair]  # stride, padding, dilation
 
 
-def emit_convolution(
-    view: View,
-    name: str,
-    nest: Nest,
-    nodes: tuple[str, ...],
-    source: str,
-    weight: str,
-    form: Form,
-    about: str,
-    says: str,
-) -> Written:
+def emit_convolution(product: Product, form: Form) -> Written:
     """y[n] = W[O, C·kh·kw] · columns(x[n]) and its epilogue. The columns are never written out: each block is packed as it is needed.
 
     Pointers: x, weight, what `finish` reads, outputs, and the padded image where there is padding.
     """
     (sh, sw), (ph, pw), (dh, dw) = form
-    x, w, y = (view.tensor(n).shape for n in (source, weight, nodes[0]))
+    x, w, y = (product.view.tensor(n).shape for n in (product.source, product.weight, product.nodes[0]))
     images, channels, height, width = x
     outputs, _, kh, kw = w
     out_h, out_w = y[2:]
     high, wide = height + 2 * ph, width + 2 * pw
     padded = bool(ph or pw)
-    tail = Epilogue(nest, view, {"x", "w", "padded"})
-    out = Lines()
     launch = (
         f"Launch: {images} images in blocks of {PANELS} panels of pixels shared out over the threads; each packs its pixels for up to KC "
         f"of the {channels * kh * kw} inputs and uses them for all {outputs} output channels."
     )
-    for line in comment(f"{about}\n{launch}"):
-        out(line)
-    out('#include <cstring>\n#include "fastmath.h"\n#include "gemm.h"\n')
-    out(tail.function())
+    out, tail = product.begin(launch, {"padded"}, "<cstring>", '"fastmath.h"', '"gemm.h"')
     out(f"constexpr long IMAGES = {images}, C = {channels}, HIGH = {high}, WIDE = {wide};  // of the padded input")
     out(f"constexpr long O = {outputs}, KH = {kh}, KW = {kw}, OUT_W = {out_w}, PIXELS = {out_h * out_w}, K = C * KH * KW;\n")
     out(
@@ -67,7 +49,7 @@ def emit_convolution(
                 out("for (long j = 0; j < gemm::NR; ++j) to[j] = from[offset[j]];")
     out()
     extra = ", float* padded" if padded else ""
-    with out.block(f'extern "C" void {name}(const float* x, const float* w, {tail.declared}{extra}) {{'):
+    with out.block(f'extern "C" void {product.name}(const float* x, const float* w, {tail.declared}{extra}) {{'):
         out("using namespace gemm;")
         with out.block("#pragma omp parallel\n    {"):
             if padded:
@@ -93,15 +75,8 @@ def emit_convolution(
             out("}")
             out.depth -= 1
             out("}")
-    call = Call(
-        name,
-        nodes,
-        (source, weight, *tail.reads),
-        tail.writes,
-        says,
-        (images * channels * high * wide,) if padded else (),
-    )
-    return Written(out.text(), call, ("fastmath.h", "gemm.h"))
+    scratch = (images * channels * high * wide,) if padded else ()
+    return product.end(out, tail, ("fastmath.h", "gemm.h"), scratch)
 
 
 def _pad(out: Lines, height: int, width: int, ph: int, pw: int) -> None:
@@ -113,34 +88,18 @@ def _pad(out: Lines, height: int, width: int, ph: int, pw: int) -> None:
         out(f"    std::memcpy(to + (r + {ph}) * WIDE + {pw}, x + (plane * {height} + r) * {width}, sizeof(float) * {width});")
 
 
-def emit_depthwise(
-    view: View,
-    name: str,
-    nest: Nest,
-    nodes: tuple[str, ...],
-    source: str,
-    weight: str,
-    form: Form,
-    about: str,
-    says: str,
-) -> Written:
+def emit_depthwise(product: Product, form: Form) -> Written:
     """Each channel has its own small filter: one thread pads a plane into its cache, filters it row by row and finishes it there."""
     (sh, sw), (ph, pw), _ = form
-    x, w, y = (view.tensor(n).shape for n in (source, weight, nodes[0]))
+    x, w, y = (product.view.tensor(n).shape for n in (product.source, product.weight, product.nodes[0]))
     images, channels, height, width = x
     kh, kw = w[2:]
     out_h, out_w = y[2:]
     high, wide = height + 2 * ph, width + 2 * pw
-    tail = Epilogue(nest, view, {"x", "w"})
-    out = Lines()
-    for line in comment(
-        f"{about}\nLaunch: {images} × {channels} planes shared out over the threads; the inner loop is a vector of pixels."
-    ):
-        out(line)
-    out('#include <cstring>\n#include "fastmath.h"\n')
-    out(tail.function())
+    launch = f"Launch: {images} × {channels} planes shared out over the threads; the inner loop is a vector of pixels."
+    out, tail = product.begin(launch, set(), "<cstring>", '"fastmath.h"')
     out(f"constexpr long C = {channels}, WIDE = {wide}, OUT_W = {out_w}, PIXELS = {out_h * out_w};\n")
-    with out.block(f'extern "C" void {name}(const float* x, const float* w, {tail.declared}) {{'):
+    with out.block(f'extern "C" void {product.name}(const float* x, const float* w, {tail.declared}) {{'):
         out("#pragma omp parallel for schedule(static)")
         with out.block(f"for (long plane = 0; plane < {images} * C; ++plane) {{"):
             out(
@@ -163,5 +122,4 @@ def emit_depthwise(
                         out(f"sum += {term};")
                     out("to[k] = sum;")
             out(tail.call("plane", "plane + 1", "0", "PIXELS"))
-    call = Call(name, nodes, (source, weight, *tail.reads), tail.writes, says)
-    return Written(out.text(), call)
+    return product.end(out, tail, ("fastmath.h",))

@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from agents.engineers.offline.emit.text import Lines
+from agents.engineers.offline.emit.host import Call
+from agents.engineers.offline.emit.text import Lines, comment
 from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import Axis, Nest, Store, Value
+from agents.engineers.offline.regions import Written
 
 ACCUMULATOR = "acc"  # the name of the pretended tensor that holds the sums
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product or convolution to write: `nodes` of the graph, the first of them `source` times `weight`, and the rest's `nest`."""
+
+    view: View
+    name: str
+    nest: Nest
+    nodes: tuple[str, ...]
+    source: str
+    weight: str
+    about: str
+    says: str
+
+    def begin(self, launch: str, reserved: set[str], *headers: str) -> tuple[Lines, Epilogue]:
+        """The file up to `finish`: the comment that ends with how it is launched, includes, and the epilogue."""
+        out = Lines()
+        for line in comment(f"{self.about}\n{launch}"):
+            out(line)
+        out("\n".join(f"#include {header}" for header in headers) + "\n")
+        tail = Epilogue(self.nest, self.view, {"x", "w", *reserved})
+        out(tail.function())
+        return out, tail
+
+    def end(self, out: Lines, tail: Epilogue, headers: tuple[str, ...], scratch: tuple[int, ...] = ()) -> Written:
+        """The finished file, for a kernel whose pointers are x, w, what `finish` reads and writes, and `scratch`."""
+        call = Call(self.name, self.nodes, (self.source, self.weight, *tail.reads), tail.writes, self.says, scratch)
+        return Written(out.text(), call, headers)
 
 
 class Epilogue(ValueWriter):

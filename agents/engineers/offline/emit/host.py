@@ -108,8 +108,8 @@ class _Host:
             with out.block(f"def forward({arguments}):", ""):
                 held = [i for i in view.graph.inputs if i.kind != "input" and i.name in used and i.spec is not None]
                 for i in held:
-                    if i.kind == "constant" and i.value is not None:
-                        out(f"{self.name(i.name)} = torch.tensor({i.value!r}, dtype=torch.{i.spec.dtype})")  # type: ignore[union-attr]
+                    if i.kind == "constant" and i.value is not None and i.spec is not None:
+                        out(f"{self.name(i.name)} = torch.tensor({i.value!r}, dtype=torch.{i.spec.dtype})")
                     else:
                         out(f"{self.name(i.name)} = {_path(i.target)}")
                 self._guard(inputs, held)
@@ -217,9 +217,7 @@ class _Host:
         out = self.out
         out(f"# {one.says}")
         for name in one.outputs:
-            spec = self.view.spec(name)
-            assert spec is not None
-            out(f"{self.name(name)} = {_empty(spec)}")
+            out(f"{self.name(name)} = {_empty(self.view.tensor(name))}")
         extra = []
         for size in one.scratch:
             workspace = self.names.fresh("workspace")

@@ -115,8 +115,7 @@ def _rms_norm(b: Builder, node: GraphNode) -> Value:
 def _group_norm(b: Builder, node: GraphNode) -> Value:
     """x is [N, C, *]; the channel dimension is cut into groups × channels of a group, and the latter reduced with space."""
     x = b.get(node.args[0])
-    spec = b.view.spec(source(node))
-    assert spec is not None
+    spec = b.view.tensor(source(node))
     groups = int(node.args[1])
     shape = list(spec.shape)
     grouped = b.view_as(x, b.reshape(x, shape, [shape[0], groups, shape[1] // groups, *shape[2:]]))
@@ -238,8 +237,7 @@ def _cross_entropy(b: Builder, node: GraphNode) -> Value:
     x, target = b.get(node.args[0]), b.get(node.args[1])
     if weight is not None or reduction != 1 or smoothing or len(x.dims) != 2 or target.kind != "int" or x.op != "load":
         raise NotFusible("a cross-entropy of another form than the mean over rows of logits")
-    spec = b.view.spec(source(node))
-    assert spec is not None
+    spec = b.view.tensor(source(node))
     lse = _log_sum_exp(b, x, [1])
     b.match(x.dims[0], target.dims[0])
     picked = b.add(Value("gather", target.dims, args=(target,), tensor=x.tensor, gather_dim=spec.shape[1],

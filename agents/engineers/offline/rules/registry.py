@@ -36,7 +36,7 @@ def lower(b: Builder, node: GraphNode) -> None:
         if spec is not None and spec.dtype not in ("float32", "bool", "int64"):
             raise NotFusible(f"{node.name} has the dtype {spec.dtype}")
     result = RULES[name](b, node)
-    b.env[node.name] = result  # type: ignore[assignment]
+    b.env[node.name] = result
 
 
 def source(node: GraphNode) -> str:

@@ -31,8 +31,7 @@ def _unsqueeze(b: Builder, node: GraphNode) -> Value:
 @rule("squeeze")
 def _squeeze(b: Builder, node: GraphNode) -> Value:
     x = _inside(b, node)
-    spec = b.view.spec(source(node))
-    assert spec is not None
+    spec = b.view.tensor(source(node))
     wanted = argument(node, 1, "dim")
     gone = b.positions(x, range(len(x.dims)) if wanted is None else [wanted] if isinstance(wanted, int) else wanted)
     return b.view_as(x, tuple(d for k, d in enumerate(x.dims) if not (k in gone and spec.shape[k] == 1)))
