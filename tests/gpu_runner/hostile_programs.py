@@ -1,7 +1,8 @@
 """Programs that try to break out of the sandbox. Each leaves what it achieved in `result`.
 
 `ATTEMPTS` may share one sandbox: nothing in them ends it. Each value is the program and what `result` must be when it was
-stopped. In `{braces}` stand facts of the host that the test fills in.
+stopped. In `{braces}` stand facts of the host that the test fills in. `WITHOUT_NAMESPACES` has the same attempts where the host
+is not absent but forbidden: it opens, where the others only look.
 """
 
 _HELPERS = '''
@@ -272,5 +273,87 @@ result = [tried(remap), tried(protect), tried(os.pwrite, fd, b'x', 0), tried(os.
     "shrinks an output memory to crash its reader": (
         "result = [tried(os.ftruncate, fds[1], 0), tried(os.ftruncate, fds[1], 8192)]",
         ["EPERM"] * 2,
+    ),
+}
+
+
+FORBIDDEN = "EACCES"
+_OPENED = """
+def opened(path):
+    return tried(lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+"""
+WITHOUT_NAMESPACES: dict[str, tuple[str, object]] = ATTEMPTS | {
+    "reads the password file": (_OPENED + "result = [opened(p) for p in ('/etc/passwd', '/etc/shadow')]", [FORBIDDEN] * 2),
+    "lists the homes": ("result = [tried(os.listdir, p) for p in ('/', '/home', '/root')]", [FORBIDDEN] * 3),
+    "reads the project": (
+        _OPENED + "result = [opened('{project}/manage.py'), tried(os.listdir, '{project}')]",
+        [FORBIDDEN] * 2,
+    ),
+    "reads a file of the host's /tmp": (_OPENED + "result = opened('{secret}')", FORBIDDEN),
+    "reads variable data and services": (
+        _OPENED + "result = [p for p in ('/var', '/run', '/srv', '/boot', '/sys', '/tmp') if opened(p) == 'worked']",
+        [],
+    ),
+    "opens disks and the hypervisor": (
+        _OPENED
+        + "result = [p for p in ('/dev/vda', '/dev/sda', '/dev/mem', '/dev/kvm', '/dev/fuse') if opened(p) == 'worked']",
+        [],
+    ),
+    "has only harmless devices": (
+        _OPENED + "result = [tried(os.listdir, '/dev'), *(opened(p) for p in ('/dev/ptmx', '/dev/console'))]",
+        [FORBIDDEN] * 3,
+    ),
+    "searches every environment and command line for the worker's secret": (
+        _OPENED
+        + """
+pids = (1, os.getppid(), {victim})
+kinds = ('environ', 'cmdline', 'maps')
+result = [tried(os.listdir, '/proc'), *(p for p in pids for kind in kinds if opened(f'/proc/{p}/{kind}') == 'worked')]
+""",
+        [FORBIDDEN],
+    ),
+    "finds inherited descriptors": (
+        """
+kinds = []
+for name in os.listdir('/proc/self/fd'):
+    try:
+        kinds.append(os.readlink(f'/proc/self/fd/{name}').split(':')[0])
+    except OSError:
+        pass
+allowed = {'/dev/null', 'pipe', 'socket', '/memfd', f'/proc/{os.getpid()}/fd', 'anon_inode'}
+result = [sorted(set(kinds) - allowed), kinds.count('socket')]
+""",
+        [[], 1],
+    ),
+    "calls a Unix socket of the host": (
+        """
+one, _ = socket.socketpair()
+result = [tried(socket.socket, socket.AF_UNIX), tried(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM),
+          tried(one.connect, '\\0{abstract}')]
+""",
+        ["EAFNOSUPPORT", "EAFNOSUPPORT", "EISCONN"],
+    ),
+    "signals a process outside": (
+        "result = [tried(os.kill, p, 9) for p in ({victim}, os.getppid())] + [tried(syscall, 302, {victim}, 7, 0, 0)]",
+        ["EPERM"] * 3,
+    ),
+    # The kernel says that it went well whether or not there was one that might be reached; the victim says the truth.
+    "kills everything it can": ("tried(os.kill, -1, 9); result = tried(os.kill, 1, 9)", "EPERM"),
+    "becomes root": (
+        "result = [tried(os.setuid, 0), tried(os.setgid, 0), tried(os.setgroups, [0]), tried(os.chown, os.getcwd(), 0, 0)]",
+        ["EPERM"] * 4,
+    ),
+    "changes the code of its own bootstrap": ("result = tried(open, '{project}/gpu_runner/child/main.py', 'a')", FORBIDDEN),
+    "fills its scratch space": (
+        """
+try:
+    with open(os.environ['TMPDIR'] + '/fill', 'wb', buffering=0) as file:
+        while file.tell() < 1 << 30:
+            file.write(bytes(1 << 20))
+except OSError as error:
+    result = errno.errorcode[error.errno], os.stat(file.name).st_size <= {tmp_bytes}
+os.unlink(file.name)
+""",
+        ["EFBIG", True],
     ),
 }

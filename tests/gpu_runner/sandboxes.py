@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hostile_programs import program
 
-from gpu_runner.config import config
+from gpu_runner.config import SandboxKind, config
 from gpu_runner.contracts import Limits
-from gpu_runner.sandbox import Sandbox, SandboxSpec, recipe, slots
-from gpu_runner.sandbox.keeper.main import descendants
+from gpu_runner.sandbox import Sandbox, SandboxSpec, launch, recipe, slots
+from gpu_runner.sandbox.keeper.main import children, descendants
 
 SMALL = Limits(wall_s=20, memory_mib=192, processes=48, tmp_mib=24, output_kib=256)
 
 
-def start(limits: Limits = SMALL, files: Mapping[str, bytes | str] | None = None) -> Sandbox:
-    return Sandbox.start(SandboxSpec(role="probe", limits=limits, files=files or {}, threads=1))
+# The boundaries that hold on this machine, for tests of both.
+LANDLOCK = pytest.param("landlock", marks=pytest.mark.skipif(bool(launch.no_landlock()), reason=launch.no_landlock()))
+
+
+def start(limits: Limits = SMALL, files: Mapping[str, bytes | str] | None = None, kind: SandboxKind = "bubblewrap") -> Sandbox:
+    spec = SandboxSpec(role="probe", limits=limits, files=files or {}, threads=1)
+    if kind == "bubblewrap":
+        return Sandbox.start(spec)
+    sandbox = Sandbox(dataclasses.replace(config(), sandbox=kind), limits, 1, (), warm=False)
+    sandbox.assign(spec)
+    return sandbox
 
 
 def run(sandbox: Sandbox, body: str, **more: Any) -> Any:
@@ -28,10 +39,12 @@ def run(sandbox: Sandbox, body: str, **more: Any) -> Any:
 
 
 def namespace_of(sandbox: Sandbox) -> str:
-    """The pid namespace that the sandbox made, as the kernel names it."""
+    """What all processes of the sandbox have in common, and no other has: its pid namespace by its name, or its user."""
     *_, last = descendants(sandbox.pid)
     name = os.readlink(f"/proc/{last}/ns/pid")
-    assert name != os.readlink("/proc/self/ns/pid")
+    if name == os.readlink("/proc/self/ns/pid"):
+        assert os.getuid() == 0, "only root gives each sandbox a user of its own"
+        name = f"uid {os.stat(f'/proc/{last}').st_uid}"
     return name
 
 
@@ -40,7 +53,8 @@ def processes_in(namespace: str) -> list[str]:
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{pid}/ns/pid") == namespace and not dead(pid):
+            has = (os.readlink(f"/proc/{pid}/ns/pid"), f"uid {os.stat(f'/proc/{pid}').st_uid}")
+            if namespace in has and not dead(pid):
                 found.append(pid)
         except OSError:
             continue
@@ -64,15 +78,14 @@ def adopt_orphans(wanted: bool) -> None:
 def strays() -> dict[int, str]:
     """Sandboxed processes that are children of this one, by their pid: their keeper is gone, or they never had one."""
     found = {}
-    for task in os.listdir("/proc/self/task"):
-        for pid in Path(f"/proc/self/task/{task}/children").read_text().split():
-            try:
-                uid = os.stat(f"/proc/{pid}").st_uid
-                name, line = (Path(f"/proc/{pid}/{file}").read_text() for file in ("comm", "cmdline"))
-            except OSError:
-                continue
-            programs = (str(recipe.CHILD_FOLDER / "main.py"), f"{recipe.CHILD_INSIDE}/main.py")
-            own_user = 0 <= uid - config().uid_base < slots.SLOTS
-            if (own_user or name == "bwrap\n" or any(program in line for program in programs)) and not dead(pid):
-                found[int(pid)] = line.replace("\0", " ")[:200]
+    programs = (str(recipe.CHILD_FOLDER / "main.py"), f"{recipe.CHILD_INSIDE}/main.py")
+    for pid in children(os.getpid()):
+        try:
+            uid = os.stat(f"/proc/{pid}").st_uid
+            name, line = (Path(f"/proc/{pid}/{file}").read_text() for file in ("comm", "cmdline"))
+        except OSError:
+            continue
+        own_user = 0 <= uid - config().uid_base < slots.SLOTS
+        if (own_user or name == "bwrap\n" or any(program in line for program in programs)) and not dead(str(pid)):
+            found[pid] = line.replace("\0", " ")[:200]
     return found

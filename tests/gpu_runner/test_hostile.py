@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_programs import ATTEMPTS
-from sandboxes import SMALL, namespace_of, processes_in, run, start
+from hostile_programs import ATTEMPTS, WITHOUT_NAMESPACES
+from sandboxes import LANDLOCK, SMALL, namespace_of, processes_in, run, start
 
+from gpu_runner.config import SandboxKind
 from gpu_runner.sandbox import (
     ChildCrashed,
     ChildError,
@@ -31,6 +32,8 @@ from gpu_runner.sandbox.keeper.main import descendants
 CANARY = "canary-8d1f27"
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
+# An ordinary user's processes cannot be told from the runner's own there.
+_ROOT_ONLY = [pytest.mark.skipif(os.getuid() != 0, reason="only root gives each sandbox a user of its own")]
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +68,24 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             victim.kill()
 
 
-@pytest.fixture(scope="module")
-def shared_sandbox(host: dict[str, str]) -> Iterator[Sandbox]:
-    with start(SMALL.model_copy(update={"wall_s": 300.0})) as sandbox:
-        yield sandbox
+Attempts = dict[str, tuple[str, object]]
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", LANDLOCK])
+def shared_sandbox(request: pytest.FixtureRequest, host: dict[str, str]) -> Iterator[tuple[Sandbox, Attempts]]:
+    with start(SMALL.model_copy(update={"wall_s": 300.0}), kind=request.param) as sandbox:
+        yield sandbox, ATTEMPTS if request.param == "bubblewrap" else WITHOUT_NAMESPACES
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_a_program_that(attempt: str, shared_sandbox: Sandbox, host: dict[str, str]) -> None:
-    body, stopped = ATTEMPTS[attempt]
+def test_a_program_that(attempt: str, shared_sandbox: tuple[Sandbox, Attempts], host: dict[str, str]) -> None:
+    sandbox, attempts = shared_sandbox
+    body, stopped = attempts[attempt]
     for name, value in host.items():
         body = body.replace(f"{{{name}}}", value)
     with Memory.of(b"inputs") as inputs, Memory.create(4096) as outputs:
         inputs_before = inputs.read(6)
-        assert run(shared_sandbox, body, fds=[inputs.fd, outputs.fd]) == stopped
+        assert run(sandbox, body, fds=[inputs.fd, outputs.fd]) == stopped
         assert inputs.read(6) == inputs_before
 
 
@@ -133,10 +140,22 @@ while True:
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_nothing_stays_of_a_program_that(bomb: str) -> None:
+_AT_ONCE = ("takes memory", "prints without end", "crashes", "leaves daemons behind")
+
+
+def _bombs() -> Iterator[object]:
+    """Each behind bubblewrap, and behind Landlock, where most of them are for the long run."""
+    for bomb in BOMBS:
+        yield pytest.param(bomb, "bubblewrap", id=bomb)
+        marks = [*LANDLOCK.marks, *_ROOT_ONLY, *([] if bomb in _AT_ONCE else [pytest.mark.slow])]
+        yield pytest.param(bomb, "landlock", id=f"{bomb}, behind Landlock", marks=marks)
+
+
+@pytest.mark.parametrize(("bomb", "kind"), list(_bombs()))
+def test_nothing_stays_of_a_program_that(bomb: str, kind: SandboxKind) -> None:
     body, expected = BOMBS[bomb]
-    with start(SMALL.model_copy(update={"wall_s": 2.0 if expected is ChildTimedOut else 20.0})) as sandbox:
+    limits = SMALL.model_copy(update={"wall_s": 2.0 if expected is ChildTimedOut else 20.0})
+    with start(limits, kind=kind) as sandbox:
         namespace = namespace_of(sandbox)
         assert processes_in(namespace)
         with pytest.raises(expected) as caught:
@@ -154,20 +173,21 @@ def test_a_program_that_makes_empty_files_without_end_is_ended_for_memory() -> N
         run(sandbox, "n = 0\nwhile True:\n    n += 1\n    os.close(os.open(f'/tmp/{n:x}' + 'x' * 200, os.O_CREAT))")
 
 
-@pytest.mark.parametrize("kind", ["process", "thread"])
-def test_a_bomb_of_every(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["bubblewrap", pytest.param("landlock", marks=[*LANDLOCK.marks, *_ROOT_ONLY])])
+@pytest.mark.parametrize("of", ["process", "thread"])
+def test_a_bomb_of_every(of: str, kind: SandboxKind) -> None:
     fork = "if os.fork() == 0: time.sleep(60)\n        made += 1"
     thread = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n        made += 1"
     body = f"""
 made = 0
 try:
     while True:
-        {fork if kind == "process" else thread}
+        {fork if of == "process" else thread}
 except (OSError, RuntimeError):
     pass
 result = made
 """
-    with start() as sandbox:
+    with start(kind=kind) as sandbox:
         namespace = namespace_of(sandbox)
         assert 0 < run(sandbox, body) <= SMALL.processes
     assert processes_in(namespace) == []

@@ -125,9 +125,9 @@ EPERM, ENOSYS, EAFNOSUPPORT = (0x00050000 | number for number in (1, 38, 97))
 X86, ARM = 0xC000003E, 0xC00000B7
 
 
-def answer(machine: str, audit: int, number: int, *arguments: int) -> int:
+def answer(machine: str, audit: int, number: int, *arguments: int, sockets: bool = True) -> int:
     data = struct.pack("<IIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
-    program = seccomp.program(machine)
+    program = seccomp.program(machine, sockets=sockets)
     position, register = 0, 0
     while True:
         code, yes, no, value = struct.unpack_from("=HBBI", program, position * 8)
@@ -141,6 +141,8 @@ def answer(machine: str, audit: int, number: int, *arguments: int) -> int:
                 position += yes if register >= value else no
             case 0x45:
                 position += yes if register & value else no
+            case 0x54:
+                register &= value
             case 0x06:
                 return int(value)
 
@@ -179,6 +181,64 @@ def test_the_filter_looks_at_arguments_where_a_number_does_not_say_enough(
     number: int, arguments: tuple[int, ...], expected: int
 ) -> None:
     assert answer("x86_64", X86, number, *arguments) == expected
+
+
+CLOEXEC = 0o2000000
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "expected"),
+    [
+        (41, (1, 1, 0), EAFNOSUPPORT),
+        (41, (2, 1, 0), EAFNOSUPPORT),
+        (53, (1, 1 | CLOEXEC, 0), ALLOW),  # a pair of streams
+        (53, (1, 5, 0), ALLOW),  # of packets, connected for good
+        (53, (1, 2, 0), EAFNOSUPPORT),  # of datagrams, each of which may name another receiver
+        (53, (1, 2 | CLOEXEC, 0), EAFNOSUPPORT),
+        (53, (1, 3, 0), EAFNOSUPPORT),
+        (53, (2, 1, 0), EAFNOSUPPORT),
+        (302, (0, 7), ALLOW),  # limits of its own
+        (302, (1234, 7), EPERM),
+        (0, (), ALLOW),
+        (101, (), EPERM),
+        (16, (0, 0x5412), EPERM),
+    ],
+)
+def test_the_filter_of_a_boundary_that_hides_no_file_leaves_no_way_to_a_socket_of_the_host(
+    number: int, arguments: tuple[int, ...], expected: int
+) -> None:
+    assert answer("x86_64", X86, number, *arguments, sockets=False) == expected
+
+
+def test_without_namespaces_only_the_system_python_and_the_child_are_readable(tmp_path: Path) -> None:
+    rules = recipe.landlock_rules(dataclasses.replace(config(), packages=(tmp_path,)), ("/dev/nvidia3",))
+    allowed = {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives"}
+    allowed |= {
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/proc/driver/nvidia",
+        "/proc/devices",
+        str(recipe.CHILD_FOLDER),
+        str(tmp_path),
+    }
+    assert all(path in allowed or path.startswith((sys.prefix, sys.base_prefix)) for path in rules["read"])
+    assert {str(recipe.CHILD_FOLDER), str(tmp_path), "/usr"} <= set(rules["read"])
+    assert sys.prefix == sys.base_prefix or sys.prefix not in rules["read"]
+    assert "/dev/nvidia3" in rules["devices"]
+    assert not {"/dev", "/dev/tty", "/dev/shm"} & set(rules["devices"])
+
+
+def test_a_path_below_a_closed_folder_is_shown_where_it_is(tmp_path: Path) -> None:
+    closed = tmp_path / "home"
+    (closed / "python" / "lib").mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    closed.chmod(0o700)
+    python, library = str(closed / "python"), str(closed / "python" / "lib")
+    staging, covered = recipe.uncovered(["/usr", python, library])
+    assert [python, python] in staging
+    assert [library, library] not in staging, "it is shown with the folder that it lies in"
+    assert all(Path(folder) in Path(python).parents for folder in covered)
+    assert recipe.uncovered(["/usr", "/etc/alternatives"]) == ([], [])
 
 
 def test_the_filter_ends_a_process_of_another_architecture() -> None:

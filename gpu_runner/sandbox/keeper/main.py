@@ -23,14 +23,22 @@ _SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def children(pid: int) -> list[int]:
+    """The child processes of all threads of `pid`; none when it is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            # A thread may end while it is looked at; its children are another one's then.
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
+                found += [int(word) for word in file.read().split()]
+    return found
+
+
 def descendants(pid: int) -> list[int]:
     """`pid` and everything it started that still hangs together, parents first."""
     found = [pid]
     for known in found:
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{known}/task"):
-                with open(f"/proc/{known}/task/{task}/children") as file:
-                    found += [int(word) for word in file.read().split()]
+        found += children(known)
     return found
 
 
@@ -47,13 +55,20 @@ def _kill_user(uid: int) -> None:
     os.waitpid(helper, 0)
 
 
-def end(first: int, uid: int | None) -> int:
+def _bury(first: int, status: int | None) -> int | None:
+    """Buries what is dead; the status of `first` once it is. Raises ChildProcessError when nobody is left."""
+    while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+        if reaped[0] == first:
+            status = reaped[1]
+    return status
+
+
+def end(first: int, uid: int | None, status: int | None) -> int:
     """Ends all processes below this one and returns the status of `first`. `uid`: a user whose every process is to end.
 
     Orphans come to this process, its reaper, so none is missed; a namespace's first process is reported dead only when every
     other one in it is gone.
     """
-    status: int | None = None
     while True:
         if status is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -64,9 +79,7 @@ def end(first: int, uid: int | None) -> int:
         if uid is not None:
             _kill_user(uid)
         try:
-            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
-                if reaped[0] == first:
-                    status = reaped[1]
+            status = _bury(first, status)
         except ChildProcessError:
             return status or 0
         time.sleep(0.001)
@@ -111,8 +124,12 @@ def keep(order: dict[str, Any]) -> int:
     poll = select.poll()
     for fd in (owner, order["kept"][0], program):
         poll.register(fd, select.POLLIN)
-    poll.poll()
-    status = end(first, order["uid"] if order["kill_user"] else None)
+    # A namespace's first process buries the orphans in it; without one they come here while the program still runs.
+    buries = bool(order["scratch"])
+    status = None
+    while not poll.poll(1000 if buries else None):
+        status = _bury(first, status)
+    status = end(first, order["uid"] if order["kill_user"] else None, status)
     poll = select.poll()
     poll.register(owner, select.POLLIN)
     _tidy(order, owner_gone=bool(poll.poll(0)))
