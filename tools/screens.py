@@ -43,7 +43,7 @@ ACTS: dict[str, tuple[str, Callable[[Page], None]]] = {  # pages that come of do
 }
 
 
-def _pages(site: Site) -> dict[str, tuple[str, str]]:
+def pages_of(site: Site) -> dict[str, tuple[str, str]]:
     """Name: who looks ("" for nobody signed in), and at which path, or at which markup where no address leads."""
     command = [sys.executable, str(ROOT / "tools" / "states.py")]
     done = subprocess.run(command, cwd=ROOT, env=site.env, capture_output=True, text=True, timeout=120)
@@ -85,7 +85,7 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with told_site() as site, sync_playwright() as play:
-        pages = _pages(site)
+        pages = pages_of(site)
         pages |= {name: pages[start] for name, (start, _) in ACTS.items()}
         wanted = {name: place for name, place in pages.items() if not args.only or name in args.only}
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

@@ -40,8 +40,8 @@ def _candidate(p: dict[str, Any]) -> str:
 
 
 def _status(p: dict[str, Any]) -> str:
-    text = p.get("doing") or str(p.get("status", "")).replace("_", " ")
-    return ": ".join(dict.fromkeys(part for part in (text, p.get("waiting"), p.get("error")) if part))
+    told = [p[key] for key in ("doing", "waiting", "error") if p.get(key)]
+    return ": ".join(told) or str(p.get("status", "")).replace("_", " ")
 
 
 def _gain(p: dict[str, Any]) -> str:

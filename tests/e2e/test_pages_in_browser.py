@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.site import Site, told_site
 from tests.e2e.wire import wire
 from tests.stitchweb.markup import comparable
+from tools.screens import pages_of
 
 pytestmark = pytest.mark.e2e
 AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe.min.js").read_text()
@@ -25,6 +26,7 @@ WAIT = 20_000  # ms for what a loaded machine may take
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     with told_site() as site:
+        site.pages |= {name: place for name, (who, place) in pages_of(site).items() if who == "ada"}
         yield site
 
 
@@ -56,7 +58,7 @@ def wide(browser: Browser, site: Site) -> Page:
 
 PAGES = [
     "library", "library-none", "runs", "upload", "upload-example", "program", "suite", "status", "run-done", "run-live",
-    "run-waiting", "run-refused", "run-pinned", "run-plan", "run-edit",
+    "run-waiting", "run-refused", "run-pinned", "run-plan", "run-edit", "run-failed", "run-long", "program-long", "status-busy",
 ]  # fmt: skip
 
 

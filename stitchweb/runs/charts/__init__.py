@@ -5,7 +5,7 @@ numbers in its label; the page repeats them in a table or a sentence beside it.
 """
 
 from stitchweb.runs.charts.axis import LinearAxis, LogAxis
-from stitchweb.runs.charts.curve import fast_p_curve, spark
+from stitchweb.runs.charts.curve import fast_p_curve
 from stitchweb.runs.charts.icicle import icicle
 from stitchweb.runs.charts.interval import interval, interval_axis
 from stitchweb.runs.charts.lanes import lanes
@@ -23,6 +23,5 @@ __all__ = [
     "interval_axis",
     "lanes",
     "roofline",
-    "spark",
     "timing_tracks",
 ]

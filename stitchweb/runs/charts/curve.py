@@ -1,4 +1,4 @@
-"""Curves: fast_p of a suite (share of programs verified and faster than p), and the little "best so far" line of a run."""
+"""The curve of fast_p over a suite: the share of programs that are verified and faster than p."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import pairwise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from stitchweb.core.numbers import ratio
 from stitchweb.runs.charts.axis import LogAxis, pct
 
 
@@ -40,18 +39,4 @@ def fast_p_curve(speedups: Sequence[float], of: int, label: str) -> SafeString:
         '<svg class="plot" role="img" aria-label="{}">{}{}{}<text x="0" y="0" dx="-6" dy="-12" text-anchor="end">%</text>'
         '<text x="100%" y="100%" dy="32" text-anchor="end">p, times faster</text></svg>',
         label, grid, ticks, format_html_join("", "{}", ((s,) for s in steps)),
-    )  # fmt: skip
-
-
-def spark(best: Sequence[float]) -> SafeString:
-    """The best speedup after each candidate, from 1 on. 64 by 20 px."""
-    if not best:
-        return SafeString("")
-    axis = LogAxis(0.98, max(1.5, *best) * 1.02)
-    wide = 60 / max(len(best), 1)
-    path = "M0 18" + "".join(f"V{18 - 16 * axis.at(max(v, 1.0)) / 100:.1f}H{wide * (i + 1):.1f}" for i, v in enumerate(best))
-    return format_html(
-        '<svg class="spark" viewBox="0 0 64 20" role="img" aria-label="Best speedup after each candidate, from 1 to {}">'
-        '<line class="gr" y1="18" y2="18" x2="64"/><path class="cur" d="{}"/><circle class="dot a" cx="60" cy="{}" r="2.5"/></svg>',
-        ratio(best[-1]), path, f"{18 - 16 * axis.at(max(best[-1], 1.0)) / 100:.1f}",
     )  # fmt: skip
