@@ -66,17 +66,22 @@ static inline void block(const float* a, long lda, const float* panel, long k, f
     }
 }
 
-// Any number of rows of A times one panel. The last rows are done in blocks of their own number.
-template <int ROWS = MR>
-static inline void strip(long m, const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
-    long i = 0;
-    if (ROWS == MR)
-        for (; i + MR <= m; i += MR) block<MR>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
-    if constexpr (ROWS > 1) {
-        if (m - i == ROWS - 1)
-            block<ROWS - 1>(a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
+template <int ROWS>
+static inline void some(long rows, const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
+    if constexpr (ROWS > 0) {
+        if (rows == ROWS)
+            block<ROWS>(a, lda, panel, k, c, ldc, columns, onto);
         else
-            strip<ROWS - 1>(m - i, a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
+            some<ROWS - 1>(rows, a, lda, panel, k, c, ldc, columns, onto);
+    }
+}
+
+// Any number of rows of A times one panel, in blocks of nearly equal size: a short last one would wait for its own additions.
+static inline void strip(long m, const float* a, long lda, const float* panel, long k, float* c, long ldc, long columns, bool onto) {
+    for (long i = 0, left = (m + MR - 1) / MR; left > 0; --left) {
+        const long rows = (m - i + left - 1) / left;
+        some<MR>(rows, a + i * lda, lda, panel, k, c + i * ldc, ldc, columns, onto);
+        i += rows;
     }
 }
 

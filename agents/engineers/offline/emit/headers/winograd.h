@@ -33,6 +33,7 @@ struct Convolution {
         return rows;
     }
     static constexpr long GROUP = together();
+    static constexpr long PARTS = (O + MR - 1) / MR, ROWS = (O + PARTS - 1) / PARTS;  // output channels at a time, nearly evenly
     static constexpr long LINE = (TILE_COLUMNS + NR) * 2 + 2 * LANES + PW;  // numbers of one padded row, and what vectors read beyond it
 
     // u [16][O][C]: G w G^T. Returns whether every weight is ordinary.
@@ -95,9 +96,9 @@ struct Convolution {
         return strange == 0;
     }
 
-    // Two rows of results of one channel, from m[16][MR][NR]: A^T m A, for `count` tiles.
+    // Two rows of results of one channel, from m[16][ROWS][NR]: A^T m A, for `count` tiles.
     static void transform_back(const float* m, long count, float* upper, float* lower) {
-        constexpr long STEP = MR * NR;
+        constexpr long STEP = ROWS * NR;
         for (long j = 0; j < count; j += LANES) {
             vec s[2][4];
 #pragma GCC unroll 4
@@ -142,7 +143,7 @@ struct Convolution {
         {
 #pragma omp for schedule(static) reduction(&& : ordinary)
             for (long o = 0; o < O; ++o) ordinary = transform_weights(w, u, o) && ordinary;
-            alignas(64) static thread_local float v[16 * C * NR], m[16 * MR * NR], lines[4][LINE];
+            alignas(64) static thread_local float v[16 * C * NR], m[16 * ROWS * NR], lines[4][LINE];
             alignas(64) float pair[2][2 * NR];
             std::memset(lines, 0, sizeof lines);
 #pragma omp for schedule(dynamic) collapse(2)
@@ -157,10 +158,10 @@ struct Convolution {
                         for (long c = 0; c < C; ++c)
                             for (long g = 0; g < rows; ++g)
                                 fits = transform_tiles(image + c * H * W, row + g, first, count, lines, v + c * NR + g * TILE_COLUMNS) && fits;
-                        for (long o = 0; fits && o < O; o += MR) {
+                        for (long o = 0; fits && o < O; o += ROWS) {
                             for (long k = 0; k < 16; ++k)
-                                gemm::strip(gemm::least(O - o, MR), u + (k * O + o) * C, C, v + k * C * NR, C, m + k * MR * NR, NR, NR, false);
-                            for (long q = o; q < gemm::least(o + MR, O); ++q)
+                                gemm::strip(gemm::least(O - o, ROWS), u + (k * O + o) * C, C, v + k * C * NR, C, m + k * ROWS * NR, NR, NR, false);
+                            for (long q = o; q < gemm::least(o + ROWS, O); ++q)
                                 for (long g = 0; g < rows; ++g) {
                                     transform_back(m + (q - o) * NR + g * TILE_COLUMNS, count, pair[0], pair[1]);
                                     for (long r = 2 * (row + g); r < gemm::least(2 * (row + g) + 2, OUT_H); ++r)
