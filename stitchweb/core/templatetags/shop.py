@@ -38,10 +38,13 @@ def chip(word: str, hue: str = "", sign: str = "") -> SafeString:
 
 
 @register.simple_tag
-def speedup(interval: Any, bold: bool) -> SafeString:
-    """A ratio, never without its bounds: bold where it is significant, grey where it is not, a dash where there is none."""
+def speedup(interval: Any, bold: bool, ended: bool = False) -> SafeString:
+    """A ratio, never without its bounds: bold where it is significant, grey where it is not.
+
+    Where there is none: a dash, or "no claim" of what has ended.
+    """
     if interval is None:
-        return format_html('<span class="t3">{}</span>', numbers.NONE)
+        return format_html('<span class="t3">{}</span>', "no claim" if ended else numbers.NONE)
     value = numbers.ratio(interval.value)
     shown = format_html("<b>{}</b>", value) if bold else format_html('<span class="t3">{}</span>', value)
     return format_html(
