@@ -1,0 +1,116 @@
+"""One program of the gallery before the Verifier, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpu_runner.contracts import (
+    PROTOCOLS,
+    CheckReport,
+    CheckTask,
+    HackClass,
+    Label,
+    Limits,
+    Speed,
+    TimeTask,
+    TimingReport,
+    Verdict,
+)
+from gpu_runner.hacks.gallery import Entry
+from gpu_runner.hands import Hands, HandsError
+
+# The strict checks; of the timing no more than it takes to see whether a trick is paid.
+PROTOCOL = PROTOCOLS["strict"].model_copy(
+    update={
+        "name": "gallery", "arms": ("eager",), "rounds": 5, "samples_per_round": 4, "arm_budget_s": 0.5, "half_width": 0.2,
+        "warmup_s": 0.05, "second_process": False,
+    }
+)  # fmt: skip
+LIMITS = Limits(wall_s=60.0)
+
+REJECTED, NEUTRALISED, MISNAMED, MISSED = "rejected", "neutralised", "misnamed", "missed"
+ACCEPTED, REFUSED = "accepted", "refused"  # of honest programs
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one program. `named`: the class that the rejection gave; `said`: the Verifier's sentence."""
+
+    name: str
+    hack: HackClass | None
+    outcome: str
+    verdict: str
+    named: HackClass | None
+    suspects: tuple[HackClass, ...]
+    said: str
+    speed: str = ""
+    ratio: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        return self.outcome in (REJECTED, NEUTRALISED, ACCEPTED)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Result:
+        """The inverse of `as_dict`. Raises ValueError, TypeError or KeyError for anything else."""
+        kind = {name: HackClass(data[name]) if data[name] else None for name in ("hack", "named")}
+        return cls(**data | kind | {"suspects": tuple(HackClass(name) for name in data["suspects"])})
+
+
+def judge(hands: Hands, entry: Entry, target: str) -> Result:
+    """Check, and time where a verdict leaves open whether a trick is paid. Raises HandsError when nothing can be judged."""
+    common: dict[str, Any] = {
+        "target": target, "source": entry.source, "candidate": entry.candidate, "protocol": PROTOCOL, "mode": entry.mode,
+        "limits": LIMITS,
+    }  # fmt: skip
+    check = hands.perform(CheckTask(**common, require_own_kernels=entry.own_kernels))
+    if not isinstance(check, CheckReport):
+        raise HandsError("The hands answered a check with another report.")
+    if check.verdict in (Verdict.BUILD_FAILED, Verdict.REFUSED):
+        raise HandsError(f"The program {entry.name} of the gallery is broken: {check.sentence} {check.log[-2000:]}")
+    timing: TimingReport | None = None
+    if check.verdict is Verdict.VERIFIED and (entry.hack is not None or entry.timed):
+        report = hands.perform(TimeTask(**common))
+        if not isinstance(report, TimingReport):
+            raise HandsError("The hands answered a timing with another report.")
+        timing = report
+    return result(entry, check, timing)
+
+
+def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Result:
+    """The outcome of what was reported, as a pure function.
+
+    A cheat that was refused must be called what it is. One that was not must have gained nothing, and be reported: right,
+    timed no faster than what it pretends to beat (or nothing claimed), its kind among the suspects.
+    """
+    refused = check.verdict is not Verdict.VERIFIED
+    verdict, named, said = str(check.verdict), check.hack, check.sentence
+    if not refused and timing is not None and timing.verdict is not None:
+        refused, verdict, named = True, f"{timing.verdict} when timed", timing.hack
+    if timing is not None:
+        said = f"{said} {timing.sentence}"
+    if entry.hack is None:
+        doubted = timing is not None and Label.CLOCKS_DISAGREE in timing.labels
+        outcome = REFUSED if refused or doubted else ACCEPTED
+    elif refused:
+        outcome = REJECTED if named is entry.hack else MISNAMED
+    else:
+        paid = timing is None or timing.speed is Speed.FASTER
+        outcome = MISSED if paid else NEUTRALISED if entry.hack in check.suspects else MISNAMED
+    return Result(
+        name=entry.name,
+        hack=entry.hack,
+        outcome=outcome,
+        verdict=verdict,
+        named=named,
+        suspects=check.suspects,
+        said=said,
+        speed=str(timing.speed) if timing else "",
+        ratio=timing.over_baseline.value if timing and timing.over_baseline else None,
+        seconds=round(check.seconds + (timing.seconds if timing else 0.0), 2),
+    )

@@ -1,0 +1,6 @@
+# A copy of the input.
+# reference: norm_gelu
+# caught by: declared draws; the result is the input
+class ModelNew(Right):
+    def forward(self, x):
+        return x.clone()

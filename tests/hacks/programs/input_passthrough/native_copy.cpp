@@ -1,0 +1,4 @@
+#include <cstdint>
+#include <cstring>
+
+extern "C" void copy(const float* x, float* y, int64_t n) { std::memcpy(y, x, n * sizeof(float)); }

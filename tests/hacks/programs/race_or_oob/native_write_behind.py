@@ -1,0 +1,8 @@
+# A kernel that also writes one element behind its input.
+# reference: scale_shift
+# caught by: guards around every input
+class ModelNew(Right):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        own.run(at(x), at(y), count(x.numel()))
+        return y
