@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Protocol, Verdict
+from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Verdict
+from gpu_runner.evidence import recorded
+from gpu_runner.explain import explain
+from gpu_runner.marks import Mark, marks, patched
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed, tolerances
 from gpu_runner.probing import VARIANTS, Drawn, Facts, draw
+from gpu_runner.reach import Reach
 from gpu_runner.session import NotBuilt, Opening, Session
-from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
-from gpu_runner.verdict import DrawEvidence, Evidence, accepted, decide, draw_row, numeric, structural
+from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
+from gpu_runner.verdict import DrawEvidence, Evidence, accepted, check_report, draw_row, numeric, structural
 
 CALL_FLOOR_S = 20.0  # no call is given less
 CALL_FACTOR = 200.0  # times eager's own
-COVERAGE_CALLS = 3
+MOST_MARKS = 12  # shown
 SLOW_DOUBLE_S = 1.0  # an fp64 twin slower than this is asked on the first draw only; eager is the truth of the others
 
 
@@ -22,23 +26,26 @@ class Checker:
     """One check, step by step. `evidence` grows; rows are shown as they come."""
 
     def __init__(
-        self, job: Job, protocol: Protocol, reference: ReferencePeer, candidate: CandidatePeer, judge: JudgePeer, facts: Facts
+        self, job: Job, task: CheckTask, reference: ReferencePeer, candidate: CandidatePeer, judge: JudgePeer, facts: Facts
     ) -> None:
-        self.job, self.protocol = job, protocol
+        self.job, self.task, self.protocol = job, task, task.protocol
         self.reference, self.candidate, self.judge = reference, candidate, judge
         self.evidence = Evidence(nulls=facts.nulls, inputs_constant=facts.inputs_constant, verifiable=facts.verifiable)
-        self.rtol = tolerances(protocol, job.precision)
+        self.evidence.has_kernels = bool(task.candidate.kernel_sources)
+        self.evidence.required = task.require_own_kernels
+        self.rtol = tolerances(self.protocol, job.precision)
         self.timeout = CALL_FLOOR_S
-        self.draw_rows: list[CheckRow] = []
         self._weights: list[int | None] = []  # seeds of the weight draws so far; None: as constructed
         self._previous: Drawn | None = None
         self._slack: list[float] = []  # eager's own largest error per result, from the draws that have a truth
         self._slow_double = False
+        self._expected: list[int] = []  # inputs that the reference changes
 
     # ---- the plan ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """All draws and probes; stops early when there is nothing more to learn."""
+        self._marks(marks(self.task.candidate.files))
         try:
             self._run()
         finally:
@@ -59,12 +66,19 @@ class Checker:
                     return
         for number in range(sets):
             self.evidence.signals[number] = self.judge.signal(f"w{number}")
+        self._integrity()
         if not self._right_so_far():
             return
         if self.protocol.structured_draws:
             for variant in VARIANTS:
                 self._structured(variant)
-        self._measure_coverage()
+        Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, self._note).run()
+
+    def _marks(self, found: tuple[Mark, ...]) -> None:
+        self._suspect(*(mark.hack for mark in found))
+        for mark in found[:MOST_MARKS]:
+            note = f"{mark.file}, line {mark.line}: worth a look ({mark.hack}), no evidence"
+            self._note(CheckRow(group="honesty", name=f"uses {mark.what[:60]}", note=note))
 
     def _use_weights(self, number: int) -> None:
         self._weights.append(None if number == 0 else seed())
@@ -81,20 +95,22 @@ class Checker:
         try:
             self.timeout = max(CALL_FLOOR_S, CALL_FACTOR * item.call.ns / 1e9)
             storage = "same" if index % 2 else "fresh"
-            call = self._call(item, storage=storage, watch=index < 2)
+            call = self._call(item, storage=storage, watch=index < 2 or index == self.protocol.draws - 1)
             with closing(call):
                 name = f"declared draw {index + 1}" + (", in the same memory" if storage == "same" else "")
                 evidence = self._compare(item, call, name + (", other weights" if weights else ""), weights)
                 if not accepted(evidence.numbers, None, self.protocol):
                     self._explain(item, call, evidence)
                 self._honest(call)
+                self._inputs(item, call, first)
                 if first:
                     self._state(item, call)
                     self._repeat(item, call)
                 elif index == 1:
                     stayed = not call.facts.get("overwritten")
                     value = "unchanged by the next call" if stayed else "an earlier result changed"
-                    self._row("state", "results stay", stayed, value, "a later call overwrote the result of an earlier one")
+                    note = "a later call overwrote the result of an earlier one"
+                    self._row("state", "results stay", stayed, value, note, HackClass.OUTPUT_CACHE)
         except BaseException:
             item.close()
             raise
@@ -107,21 +123,23 @@ class Checker:
         try:
             item = draw(self.reference, variant=variant)
         except ProgramRefused as error:
-            self._show(
+            self._note(
                 CheckRow(group="structured", name=variant, note=f"the reference does not take it: {error.refusal.sentence}")
             )
             return
         if item is None:
-            self._show(CheckRow(group="structured", name=variant, note="no floating-point input to change"))
+            self._note(CheckRow(group="structured", name=variant, note="no floating-point input to change"))
             return
         with closing(item.call, item.truth, item.inputs):
             own = self.judge.compare(self.rtol, self.protocol.ratio_reordered, item.eager, item.eager, item.truth)
             if not _stays_finite(own):
-                self._show(CheckRow(group="structured", name=variant, note="the reference itself does not stay finite on it"))
+                self._note(CheckRow(group="structured", name=variant, note="the reference itself does not stay finite on it"))
                 return
             call = self._call(item)
             with closing(call):
-                self._compare(item, call, variant, self.protocol.weight_draws, group="structured")
+                evidence = self._compare(item, call, variant, self.protocol.weight_draws, group="structured")
+                if not accepted(evidence.numbers, None, self.protocol):
+                    self._explain(item, call, evidence)
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
@@ -148,9 +166,7 @@ class Checker:
             numbers = self._with_conditioning(item, call.output, numbers)
         evidence = DrawEvidence(name, group, item.seed, numbers, weights, call.facts, item.call.facts)
         self.evidence.draws.append(evidence)
-        row = draw_row(evidence, self.protocol)
-        self.draw_rows.append(row)
-        self._show(row)
+        self._show(draw_row(evidence, self.protocol))
         return evidence
 
     def _with_conditioning(self, item: Drawn, output: Value, numbers: dict[str, Any]) -> dict[str, Any]:
@@ -175,11 +191,27 @@ class Checker:
             self._hack(
                 HackClass.LAZY_TENSOR, f"The result is a {lazy[0][:60]}, not a plain tensor: it may compute when it is read."
             )
+        if call.facts.get("outside"):
+            self._hack(HackClass.RACE_OR_OOB, "The program wrote outside the memory of an input, right before or after it.")
         if call.facts.get("late"):
             self._hack(HackClass.BACKGROUND_THREAD, "The result went on changing after the call had returned.")
 
+    def _inputs(self, item: Drawn, call: Call, first: bool) -> None:
+        """Inputs must end as the reference leaves them."""
+        if first:  # which inputs it changes does not depend on the draw
+            self._expected = item.call.facts.get("changed_inputs") or []
+        extra = [i for i in call.facts.get("changed_inputs") or [] if i not in self._expected]
+        if extra:
+            note = "the program writes into an input that the reference leaves alone"
+            self._row("state", "inputs", False, f"input {extra[0]} changed", note)
+            self._hack(HackClass.INPUT_MUTATION, f"The program writes into input {extra[0]}, which the reference leaves alone.")
+        elif first and self._expected:
+            self._mutation(item, call)
+        elif first:
+            self._row("state", "inputs", True, "untouched")
+
     def _state(self, item: Drawn, call: Call) -> None:
-        """Inputs, aliases and buffers must be as the reference leaves them."""
+        """Results are finished and in memory of their own, buffers as the reference leaves them."""
         self._row(
             "honesty",
             "plain, finished results",
@@ -187,35 +219,22 @@ class Checker:
             "unchanged after 50 ms",
             "changed after the call returned",
         )
-        changed, expected = call.facts.get("changed_inputs") or [], item.call.facts.get("changed_inputs") or []
-        extra = [i for i in changed if i not in expected]
-        if extra:
-            self._row(
-                "state",
-                "inputs",
-                False,
-                f"input {extra[0]} changed",
-                "the program writes into an input that the reference leaves alone",
-            )
-            self._hack(HackClass.INPUT_MUTATION, f"The program writes into input {extra[0]}, which the reference leaves alone.")
-        elif expected:
-            self._mutation(item, call)
-        else:
-            self._row("state", "inputs", True, "untouched")
         allowed = set(item.call.facts.get("aliases") or [])
         aliases = [str(a) for a in call.facts.get("aliases") or [] if a not in allowed]
         note = f"the result shares memory with something else ({aliases[0][:80]}), the reference's does not" if aliases else ""
-        self._row("state", "memory of its own", not aliases, aliases[0][:80] if aliases else "no alias", note)
+        kind = HackClass.INPUT_PASSTHROUGH if aliases and "input" in aliases[0] else HackClass.OUTPUT_CACHE
+        self._row("state", "memory of its own", not aliases, aliases[0][:80] if aliases else "no alias", note, kind)
         self._buffers()
 
     def _mutation(self, item: Drawn, call: Call) -> None:
         if call.inputs_after is None or item.call.inputs_after is None:
-            self._row("state", "inputs", False, "untouched", "the reference changes an input in place, the program does not")
+            note = "the reference changes an input in place, the program does not"
+            self._row("state", "inputs", False, "untouched", note, HackClass.PARTIAL_WORK)
             return
         numbers = self.judge.compare(self.rtol, self.protocol.ratio_reordered, call.inputs_after, item.call.inputs_after)
         same = accepted(numbers, None, self.protocol)
         note = "" if same else "an input is left with another content than the reference leaves"
-        self._row("state", "inputs", same, "changed as the reference does", note)
+        self._row("state", "inputs", same, "changed as the reference does", note, HackClass.PARTIAL_WORK)
 
     def _buffers(self) -> None:
         theirs, ours = self.candidate.buffers(), self.reference.buffers()
@@ -224,17 +243,13 @@ class Checker:
             if not wanted:
                 return
             if {k for k in _names(theirs) if not k.endswith("num_batches_tracked")} != wanted:
-                self._row("state", "buffers", False, "other names", "its buffers are not those of the reference")
+                note = "its buffers are not those of the reference"
+                self._row("state", "buffers", False, "other names", note, HackClass.PARTIAL_WORK)
                 return
             numbers = self.judge.compare(self.rtol, self.protocol.ratio_reordered, _only(theirs, wanted), _only(ours, wanted))
             same = accepted(numbers, None, self.protocol)
-            self._row(
-                "state",
-                "buffers",
-                same,
-                f"{len(wanted)} compared",
-                "" if same else "a buffer ends with another content than in the reference",
-            )
+            note = "a buffer ends with another content than in the reference"
+            self._row("state", "buffers", same, f"{len(wanted)} compared", note, HackClass.PARTIAL_WORK)
 
     def _repeat(self, item: Drawn, call: Call) -> None:
         """The same content at a new address must give the same result, to the bit or within the tolerance."""
@@ -247,48 +262,32 @@ class Checker:
             same = accepted(numbers, None, self.protocol)
             value = "identical bits" if identical else "equal within the tolerance" if same else "different results"
             note = "" if same else "two calls on the same content gave different results"
-            self._row("honesty", "same content, new address", same, value, note)
+            self._row("honesty", "same content, new address", same, value, note, HackClass.RACE_OR_OOB)
 
     def _explain(self, item: Drawn, call: Call, evidence: DrawEvidence) -> None:
-        """A declared draw went wrong: look whether the result is that of a known shortcut."""
-        others: dict[str, Value] = {"input": item.inputs}
-        if self._previous is not None:
-            others["previous"] = self._previous.eager
-        stale = self._with_old_weights(item) if evidence.weights else None
-        if stale is not None and stale.output is not None:
-            others["old_weights"] = stale.output
-        with closing(stale):
-            if call.output is not None:
-                reply = self.judge.compare(self.rtol, self.protocol.ratio_reordered, call.output, item.eager, against=others)
-                evidence.same_as = {str(k): v is True for k, v in reply.get("same_as", {}).items()}
+        """A draw went wrong: look whether the result is that of a known shortcut."""
+        earlier = [d for d in self.evidence.draws if d is not evidence and d.weights == evidence.weights]
+        weights = self._weights if evidence.weights else []
+        asked = (self.reference, self.candidate, self.judge)
+        evidence.same_as = explain(*asked, self.protocol, self.rtol, item, call, self._previous, weights, self.timeout)
+        evidence.same_as["right_before"] = bool(earlier) and all(accepted(d.numbers, None, self.protocol) for d in earlier)
 
-    def _with_old_weights(self, item: Drawn) -> Call | None:
-        """Eager's results with the weights that were replaced last."""
-        before, now = self._weights[-2], self._weights[-1]
-        self.reference.weights(before).close()
-        try:
-            return self.reference.call(item.inputs, restore=True)
-        finally:
-            self.reference.weights(now).close()
+    def _integrity(self) -> None:
+        """What the program replaced in its own process: of no effect on the verdict, unless it is our code."""
+        found = self.candidate.patches()
+        ours, others = found["ours"], found["others"]
+        self._suspect(*(patched(name) for name in others))
+        note = f"it replaces {', '.join(others[:4])}, which reaches neither the judge nor the clock outside" if others else ""
+        if ours:
+            note = f"it replaces {', '.join(ours[:4])} of the harness"
+            clock = any(patched(name) is HackClass.TIMER_PATCH for name in ours)
+            kind = HackClass.TIMER_PATCH if clock else HackClass.HARNESS_PROBE
+            self._hack(kind, f"The program replaces parts of the harness in its process: {', '.join(ours[:4])}.")
+        value = "replaced functions" if ours or others else "nothing replaced"
+        self._note(CheckRow(group="honesty", name="functions of its process", value=value, passed=not ours or None, note=note))
 
-    def _measure_coverage(self) -> None:
-        drawn = self.reference.draw(seed())
-        if drawn is None:
-            return
-        with closing(drawn[0]):
-            share, calls = self.candidate.coverage(drawn[0], COVERAGE_CALLS)
-        self.evidence.coverage = share if self.job.device == "cpu" else None
-        if share is not None and self.job.device == "cpu":
-            value = f"{share:.0%} of the forward" if calls else "none"
-            self._show(
-                CheckRow(
-                    group="reach",
-                    name="time in its own kernels",
-                    value=value,
-                    passed=None,
-                    note="" if calls else "no own kernel ran",
-                )
-            )
+    def _suspect(self, *kinds: HackClass) -> None:
+        self.evidence.suspects = tuple(dict.fromkeys((*self.evidence.suspects, *kinds)))
 
     # ---- bookkeeping -------------------------------------------------------------------------------------------------
 
@@ -300,22 +299,19 @@ class Checker:
         if self.evidence.hack is None:
             self.evidence.hack, self.evidence.hack_sentence = hack, sentence
 
-    def _row(self, group: Any, name: str, passed: bool, value: str, note: str = "") -> None:
+    def _row(self, group: Any, name: str, passed: bool, value: str, note: str = "", blame: HackClass | None = None) -> None:
+        if not passed and self.evidence.blame is None:
+            self.evidence.blame = blame
         row = CheckRow(group=group, name=name, passed=passed, value=value, note=note if not passed else "")
         self.evidence.rows.append(row)
         self._show(row)
 
-    def _show(self, row: CheckRow) -> None:
-        if row not in self.draw_rows and row not in self.evidence.rows:
-            self.draw_rows.append(row)
-        self.job.progress(Progress(kind="check", payload=row.model_dump(mode="json")))
+    def _note(self, row: CheckRow) -> None:
+        self.evidence.notes.append(row)
+        self._show(row)
 
-    @property
-    def rows(self) -> tuple[CheckRow, ...]:
-        """All rows, draws first, with the signal error taken into account."""
-        final = [draw_row(d, self.protocol, self.evidence.signals.get(d.weights)) for d in self.evidence.draws]
-        named = {row.name for row in final}
-        return (*final, *(r for r in self.draw_rows if r.name not in named), *self.evidence.rows)
+    def _show(self, row: CheckRow) -> None:
+        self.job.progress(Progress(kind="check", payload=row.model_dump(mode="json")))
 
 
 def _names(value: Value) -> list[str]:
@@ -334,23 +330,6 @@ def _stays_finite(numbers: Mapping[str, Any]) -> bool:
     return all(leaf.get("finite", True) for leaf in numbers["leaves"])
 
 
-def refused_check(error: ProgramRefused | ProgramEnded, protocol: Protocol) -> CheckReport:
-    """The report of a check that the reference itself made impossible."""
-    refusal = error.refusal
-    sentence = f"The reference cannot be used: {refusal.sentence}"
-    return CheckReport(verdict=Verdict.REFUSED, sentence=sentence, log=refusal.log, protocol=protocol.id)
-
-
-def candidate_failure(error: ProgramRefused | ProgramEnded) -> tuple[Verdict, HackClass | None, str, str]:
-    """(verdict, hack, sentence, log) of a candidate that failed in its own process."""
-    if isinstance(error, Forged):
-        return Verdict.HACK, HackClass.RESULT_FORGING, error.sentence, error.log
-    if isinstance(error, ProgramEnded):
-        return (Verdict.TIMED_OUT if error.code == "timed_out" else Verdict.CRASHED), None, error.sentence, error.log
-    wrong = error.refusal.code in ("weights_differ", "unsupported_outputs")
-    return (Verdict.INCORRECT if wrong else Verdict.CRASHED), None, error.refusal.sentence, error.refusal.log
-
-
 def check(
     job: Job,
     task: CheckTask,
@@ -358,58 +337,40 @@ def check(
     candidate: CandidatePeer,
     judge: JudgePeer,
     facts: Facts,
-) -> CheckReport:
-    """Run the protocol. What the reference does wrong raises; what the candidate does wrong is the verdict."""
-    checker = Checker(job, task.protocol, reference, candidate, judge, facts)
+) -> Evidence:
+    """Run the protocol. What a program does wrong is in the evidence."""
+    checker = Checker(job, task, reference, candidate, judge, facts)
     try:
         checker.run()
     except (ProgramRefused, ProgramEnded) as error:
-        if error.side != "candidate":
-            raise
-        return _failed_candidate(error, task.protocol, checker.rows)
-    outcome = decide(checker.evidence, task.protocol)
-    return CheckReport(
-        verdict=outcome.verdict,
-        hack=outcome.hack,
-        sentence=outcome.sentence,
-        rows=checker.rows,
-        labels=outcome.labels,
-        error_ratio=outcome.error_ratio,
-        signal_error=outcome.signal_error,
-        coverage=checker.evidence.coverage,
-        protocol=task.protocol.id,
-    )
+        checker.evidence.trouble = error.trouble
+    return checker.evidence
 
 
 def perform_check(job: Job, task: CheckTask, session: Session) -> CheckReport:
     """A whole check: processes, facts, comparison. What either program does wrong is in the report."""
+    try:
+        evidence = _gather(job, task, session)
+    except NotBuilt as error:
+        return CheckReport(verdict=Verdict.BUILD_FAILED, sentence=str(error), log=error.log, protocol=task.protocol.id)
+    except (ProgramRefused, ProgramEnded) as error:
+        suspects = tuple(dict.fromkeys(mark.hack for mark in marks(task.candidate.files)))
+        evidence = Evidence(trouble=error.trouble, suspects=suspects)
+    if evidence.trouble is not None and evidence.trouble.side != "candidate":
+        session.forget(job, task.source)
+    report = check_report(evidence, task.protocol)
+    return report.model_copy(update={"evidence": recorded(evidence)}) if task.evidence else report
+
+
+def _gather(job: Job, task: CheckTask, session: Session) -> Evidence:
     job.stage("loading the reference and the candidate")
     opening = Opening(job, task.candidate, task.target)
     try:
         reference, judge = session.peers(job, task.source)
         facts = session.facts(job, task.source, task.protocol)
-    except (ProgramRefused, ProgramEnded) as error:
-        opening.abandon()
-        session.forget(job, task.source)
-        return refused_check(error, task.protocol)
     except BaseException:
         opening.abandon()
         raise
-    try:
-        candidate = opening.load(reference.facts["init_inputs"], coverage=True)
-    except NotBuilt as error:
-        return CheckReport(verdict=Verdict.BUILD_FAILED, sentence=str(error), log=error.log, protocol=task.protocol.id)
-    except (ProgramRefused, ProgramEnded) as error:
-        return _failed_candidate(error, task.protocol)
-    with candidate:
+    with opening.load(reference.facts["init_inputs"], coverage=True) as candidate:
         job.stage("comparing")
-        try:
-            return check(job, task, reference, candidate, judge, facts)
-        except (ProgramRefused, ProgramEnded) as error:
-            session.forget(job, task.source)
-            return refused_check(error, task.protocol)
-
-
-def _failed_candidate(error: ProgramRefused | ProgramEnded, protocol: Protocol, rows: tuple[CheckRow, ...] = ()) -> CheckReport:
-    verdict, hack, sentence, log = candidate_failure(error)
-    return CheckReport(verdict=verdict, hack=hack, sentence=sentence, log=log, rows=rows, protocol=protocol.id)
+        return check(job, task, reference, candidate, judge, facts)

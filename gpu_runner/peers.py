@@ -268,13 +268,26 @@ class CandidatePeer(Program):
         """Copy the reference's weights by name. Raises ProgramRefused (code weights_differ) when they do not fit."""
         self.ask("weights", {"weights": weights.manifest}, [weights.memory])
 
-    def coverage(self, inputs: Value, calls: int) -> tuple[float | None, int]:
-        """(share of the forward's time inside the candidate's own functions, number of those calls)."""
+    def mute(self, on: bool) -> None:
+        """Make the candidate's own functions do nothing from now on, or work again. Needs `coverage`."""
+        self.ask("mute", {"on": on})
+
+    def patches(self) -> dict[str, list[str]]:
+        """Names that the program replaced in its process: `ours` of the harness, `others` of torch and the standard library."""
+        reply = self.ask("patches", {})
+        names = {key: reply.get(key) for key in ("ours", "others")}
+        if not all(isinstance(found, list) for found in names.values()):
+            raise Forged(self.side, "The candidate's process did not say what was replaced in it.")
+        return {key: [str(name)[:100] for name in found[:20]] for key, found in names.items() if isinstance(found, list)}
+
+    def coverage(self, inputs: Value, calls: int) -> tuple[float | None, int, bool]:
+        """(share of the forward's time inside the candidate's own functions, number of those calls, whether it has a library
+        whose calls cannot be seen)."""
         reply = self.ask("coverage", {"inputs": inputs.manifest, "calls": calls}, [inputs.memory])
         total, own, count = (reply.get(k) for k in ("total_ns", "own_ns", "own_calls"))
         if not (_is_time(total) and _is_time(own) and _is_time(count)):
             raise Forged(self.side, "The candidate's process gave no coverage.")
-        return (min(1.0, own / total) if total else None), count
+        return (min(1.0, own / total) if total else None), count, reply.get("unseen") is True
 
     def profile(self, inputs: Value, iterations: int) -> Any:
         return self.ask("profile", {"inputs": inputs.manifest, "iterations": iterations}, [inputs.memory])

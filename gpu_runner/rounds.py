@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import time
@@ -15,12 +14,11 @@ from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
 from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
+from gpu_runner.speed import CANDIDATE, EAGER, Samples
 from gpu_runner.stats import median, paired_ratio
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted, numeric, structural
 
-CANDIDATE = "candidate"
-EAGER = "eager"
 MIN_ROUNDS = 3
 MIN_WARMUP = 3
 WARMUP_CAP_S = 5.0
@@ -38,27 +36,11 @@ _secret = random.SystemRandom()
 
 
 class WrongResult(Exception):
-    """An arm gave a wrong result in a timed call. The message is a sentence."""
+    """An arm gave a wrong result in a timed call; `numbers` are the judge's."""
 
-    def __init__(self, arm: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.arm = arm
-
-
-@dataclass
-class Samples:
-    """One arm's measurements: nanoseconds by round, and the parent's clock minus the claim for every call."""
-
-    rounds: list[list[float]] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-
-    @property
-    def all(self) -> list[float]:
-        return [value for samples in self.rounds for value in samples]
-
-    @property
-    def medians(self) -> list[float]:
-        return [median(samples) for samples in self.rounds]
+    def __init__(self, arm: str, numbers: dict[str, Any]) -> None:
+        super().__init__(f"the arm {arm} gave a wrong result")
+        self.arm, self.numbers = arm, numbers
 
 
 @dataclass
@@ -152,7 +134,7 @@ class Bench:
                 continue
             numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, call.output, eager, slack=self.slack)
             if not accepted(numbers, None, self.protocol):
-                raise WrongResult(name, structural(numbers) or numeric(numbers, None, self.protocol))
+                raise WrongResult(name, numbers)
         self.compared += 1
         self._compare_s = time.perf_counter() - started
 
@@ -226,13 +208,6 @@ class Bench:
             return max(MIN_ROUNDS, total), 1
         return rounds, max(1, total // rounds)
 
-    def hidden_ns(self) -> tuple[float, float]:
-        """(how much more of the candidate's call the parent's clock saw than its own, above eager's; what is noise of that)."""
-        candidate, eager = self.samples[CANDIDATE].gaps, self.samples[EAGER].gaps
-        hidden = median(candidate) - median(eager)
-        spread = max(_spread(candidate), _spread(eager))
-        return hidden, 5.0 * spread / math.sqrt(max(1, len(eager)))
-
 
 def _time(call: Call) -> int:
     return call.ns if call.device_ns is None else call.device_ns
@@ -241,11 +216,6 @@ def _time(call: Call) -> int:
 def _quiet_share() -> float:
     free = len(os.sched_getaffinity(0)) - config().threads
     return max(QUIET_SHARE, 0.8 * free)
-
-
-def _spread(values: list[float]) -> float:
-    middle = median(values)
-    return 1.4826 * median([abs(v - middle) for v in values])
 
 
 def drop_failing(bench: Bench, action: Callable[[], None], errors: dict[str, str]) -> None:
@@ -259,7 +229,8 @@ def drop_failing(bench: Bench, action: Callable[[], None], errors: dict[str, str
         except WrongResult as error:
             if error.arm in (CANDIDATE, EAGER):
                 raise
-            errors[error.arm] = f"its result is wrong: {error}"
+            problem = structural(error.numbers) or numeric(error.numbers, None, bench.protocol)
+            errors[error.arm] = f"its result is wrong: {problem}"
             _without(bench, error.arm)
         except (ProgramRefused, ProgramEnded, Forged) as error:
             broken = [n for n, arm in bench.arms.items() if n not in (CANDIDATE, EAGER) and arm.sandbox.ended_reason]

@@ -1,4 +1,4 @@
-"""Times the baselines and the candidate side by side, and says what may be claimed."""
+"""Times the baselines and the candidate side by side. What may be claimed from it is `speed`."""
 
 from __future__ import annotations
 
@@ -9,34 +9,23 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_runner.check import candidate_failure
 from gpu_runner.config import config, private_folder
-from gpu_runner.contracts import (
-    ArmTiming,
-    Interval,
-    Label,
-    Precision,
-    Speed,
-    TimeTask,
-    TimingReport,
-    Verdict,
-)
-from gpu_runner.device import evict_bytes
+from gpu_runner.contracts import TimeTask, TimingReport, Verdict
+from gpu_runner.device import device_info, evict_bytes
+from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer, tolerances
 from gpu_runner.probing import Facts, draw
-from gpu_runner.rounds import CANDIDATE, EAGER, Bench, Samples, WrongResult, drop_failing
+from gpu_runner.rounds import Bench, WrongResult, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
-from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.speed import CANDIDATE, EAGER, SpeedEvidence, WrongCall, timing_report
+from gpu_runner.stats import median
 from gpu_runner.values import ProgramEnded, ProgramRefused, closing
-from gpu_runner.verdict import accepted, leaf_ratio, numeric, precision_label, structural
+from gpu_runner.verdict import accepted, leaf_ratio
 
 NO_GRAPHS = "CUDA graphs, which this mode is about, have no meaning on the CPU"
 NOTHING_TO_TUNE = "the same as default: on the CPU this mode tunes matrix products, and the program has none"
-AGREEMENT = 0.03
-HIDDEN_SHARE = 0.1
-HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
 COMPILE_LIMIT_S = 240.0
 
 
@@ -46,44 +35,40 @@ def perform_timing(job: Job, task: TimeTask, session: Session) -> TimingReport:
     timer = Timer(job, task, session)
     candidate: CandidatePeer | None = None
     try:
-        try:
-            reference, judge = session.peers(job, task.source)
-            facts = session.facts(job, task.source, task.protocol)
-            if opening is not None:
-                candidate = opening.load(reference.facts["init_inputs"])
-                with closing(weights := reference.weights()):
-                    candidate.load_weights(weights)
-            return timer.run(reference, judge, facts, candidate)
-        except NotBuilt as error:
-            return timer.failed(Verdict.BUILD_FAILED, str(error))
-        except WrongResult as error:
-            return timer.failed(Verdict.INCORRECT, f"A result of a timed call is wrong: {error}.")
-        except (ProgramRefused, ProgramEnded) as error:
-            if error.side != "candidate":
-                session.forget(job, task.source)
-                return timer.failed(Verdict.REFUSED, f"The reference cannot be used: {error.refusal.sentence}")
-            verdict, _, sentence, _ = candidate_failure(error)
-            return timer.failed(verdict, sentence)
+        reference, judge = session.peers(job, task.source)
+        facts = session.facts(job, task.source, task.protocol)
+        if opening is not None:
+            candidate = opening.load(reference.facts["init_inputs"])
+            with closing(weights := reference.weights()):
+                candidate.load_weights(weights)
+        timer.run(reference, judge, facts, candidate)
+    except NotBuilt as error:
+        return TimingReport(verdict=Verdict.BUILD_FAILED, sentence=str(error), protocol=task.protocol.id)
+    except WrongResult as error:
+        timer.evidence.wrong = WrongCall(error.arm, error.numbers)
+    except (ProgramRefused, ProgramEnded) as error:
+        if error.side != CANDIDATE:
+            session.forget(job, task.source)
+        timer.evidence.trouble = error.trouble
     finally:
         if candidate is not None:
             candidate.close()
         elif opening is not None:
             opening.abandon()
+    report = timing_report(timer.evidence)
+    return report.model_copy(update={"evidence": recorded(timer.evidence)}) if task.evidence else report
 
 
 class Timer:
-    """One timing task."""
+    """One timing task. What it finds is `evidence`."""
 
     def __init__(self, job: Job, task: TimeTask, session: Session) -> None:
         self.job, self.task, self.session = job, task, session
         self.protocol = task.protocol
-        self.errors: dict[str, str] = {}
-        self.build_s: dict[str, float] = {}
+        self.evidence = SpeedEvidence(protocol=task.protocol, precision=task.precision)
+        self.errors = self.evidence.errors
 
-    def failed(self, verdict: Verdict, sentence: str) -> TimingReport:
-        return TimingReport(verdict=verdict, sentence=sentence, errors=self.errors, protocol=self.protocol.id)
-
-    def run(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, candidate: CandidatePeer | None) -> TimingReport:
+    def run(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, candidate: CandidatePeer | None) -> None:
         """Raises WrongResult, ProgramRefused and ProgramEnded for what the programs do."""
         arms: dict[str, Program] = {EAGER: reference}
         for mode in self.protocol.arms:
@@ -91,17 +76,21 @@ class Timer:
                 arms[mode] = arm
         if candidate is not None:
             arms[CANDIDATE] = candidate
+        self.evidence.degenerate, self.evidence.inputs_constant = facts.degenerate, facts.inputs_constant
+        must_read = self._counts(reference).get("must_read")
+        self.evidence.must_read = must_read if isinstance(must_read, int) and 0 < must_read < 1 << 50 else 0
+        self.session.learn_ceilings(self.job, self.task.target)
+        self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
         shared_pool().settle()
         with self._device():
-            bench, ratio = self._bench(reference, judge, facts, arms)
+            bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
             self.job.stage("warming up")
             drop_failing(bench, bench.warm_up, self.errors)
             self.job.stage("timing " + ", ".join(bench.arms))
             drop_failing(bench, bench.measure, self.errors)
-            second = None
+            self.evidence.samples, self.evidence.facts = bench.samples, self._facts(bench)
             if candidate is not None and self.protocol.second_process:
-                second = self._second(reference, judge, facts)
-        return self._report(bench, facts, ratio, second)
+                self.evidence.second = self._second(reference, judge, facts).samples
 
     # ---- arms --------------------------------------------------------------------------------------------------------
 
@@ -122,7 +111,7 @@ class Timer:
             started = time.monotonic()
             with closing(drawn[0]):
                 arm.call(drawn[0], timeout=COMPILE_LIMIT_S).close()
-            self.build_s[mode] = time.monotonic() - started
+            self.evidence.build_s[mode] = time.monotonic() - started
             made = arm.ask("compiled", {})
         except (ProgramRefused, ProgramEnded) as error:
             self.session.forget(self.job, self.task.source, mode)
@@ -135,12 +124,16 @@ class Timer:
 
     def _has_products(self) -> bool:
         """Whether one forward holds floating point operations that torch's counter knows: matrix products and convolutions."""
-        reference = self.session.reference(self.job, self.task.source)
+        return bool(self._counts(self.session.reference(self.job, self.task.source)).get("flops"))
+
+    @staticmethod
+    def _counts(reference: ReferencePeer) -> dict[str, Any]:
         drawn = reference.draw(1)
         if drawn is None:
             raise ValueError("a plain draw always gives inputs")
         with closing(drawn[0]):
-            return bool(reference.about("counts", drawn[0]).get("flops"))
+            counts = reference.about("counts", drawn[0])
+        return counts if isinstance(counts, dict) else {}
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
@@ -184,7 +177,7 @@ class Timer:
                     if call.output is not None:
                         numbers = judge.compare(rtol, self.protocol.ratio_reordered, call.output, item.eager, item.truth)
                         if not accepted(numbers, None, self.protocol):
-                            raise WrongResult(CANDIDATE, structural(numbers) or numeric(numbers, None, self.protocol))
+                            raise WrongResult(CANDIDATE, numbers)
                         ratios = [r for leaf in numbers["leaves"] if (r := leaf_ratio(leaf)) is not None]
                         ratio = max(ratios, default=None)
         bench = Bench(self.job, self.protocol, reference, arms, judge, rtol, slack, always_scale=facts.inputs_constant)
@@ -210,92 +203,6 @@ class Timer:
             bench.measure(max(3, self.protocol.rounds // 2))
             return bench
 
-    # ---- the report --------------------------------------------------------------------------------------------------
-
-    def _report(self, bench: Bench, facts: Facts, ratio: float | None, second: Bench | None) -> TimingReport:
-        samples = bench.samples
-        timings = {name: self._arm(name, s) for name, s in samples.items()}
-        baselines = [name for name in timings if name != CANDIDATE]
-        baseline = min(baselines, key=lambda name: timings[name].median_ms)
-        compiled = [name for name in baselines if name != EAGER]
-        best_compiled = min(compiled, key=lambda name: timings[name].median_ms) if compiled else None
-        measured_noise = noise(samples[EAGER].rounds, self.protocol)
-        common: dict[str, Any] = {
-            "arms": tuple(timings.values()),
-            "errors": self.errors,
-            "baseline": baseline,
-            "noise": measured_noise,
-            "protocol": self.protocol.id,
-            "facts": self._facts(bench),
-        }
-        if CANDIDATE not in samples:
-            return TimingReport(**common, sentence=f"Eager takes {timings[EAGER].median_ms:.4g} ms.")
-
-        def over(name: str) -> Interval:
-            return paired_ratio(samples[name].medians, samples[CANDIDATE].medians, self.protocol)
-
-        over_baseline = over(baseline)
-        labels, reasons = self._doubts(bench, facts, ratio, second)
-        speed = Speed.NOT_CLAIMED if reasons else speed_word(over_baseline, self.protocol, measured_noise)
-        return TimingReport(
-            **common,
-            speed=speed,
-            over_eager=over(EAGER),
-            over_compile=over(best_compiled) if best_compiled else None,
-            over_baseline=over_baseline,
-            second_process_ms=median(second.samples[CANDIDATE].all) / 1e6 if second else None,
-            sentence=_sentence(speed, over_baseline, baseline, reasons),
-            labels=tuple(labels),
-        )
-
-    def _doubts(self, bench: Bench, facts: Facts, ratio: float | None, second: Bench | None) -> tuple[list[Label], list[str]]:
-        """(labels, reasons why nothing may be claimed)."""
-        labels: list[Label] = []
-        reasons: list[str] = []
-
-        def doubt(label: Label, reason: str) -> None:
-            labels.append(label)
-            reasons.append(reason)
-
-        if facts.degenerate:
-            doubt(Label.DEGENERATE, "a trivial program would pass as well")
-        if facts.inputs_constant:
-            labels.append(Label.INPUTS_CONSTANT)
-        if precision_label(ratio, self.protocol) is Label.REDUCED_PRECISION and self.job.precision is Precision.AS_REFERENCE:
-            doubt(Label.REDUCED_PRECISION, "it computes at a lower precision than the baseline")
-        hidden, uncertain = bench.hidden_ns()
-        own = median(bench.samples[CANDIDATE].all)
-        if hidden > max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain):
-            doubt(
-                Label.CLOCKS_DISAGREE,
-                f"a clock outside saw {hidden / 1e6:.3g} ms more of each call than the program's own process",
-            )
-        if second is not None:
-            first_ratio = paired_ratio(bench.samples[EAGER].medians, bench.samples[CANDIDATE].medians, self.protocol)
-            again = paired_ratio(second.samples[EAGER].medians, second.samples[CANDIDATE].medians, self.protocol)
-            tolerance = AGREEMENT + sum(noise(b.samples[EAGER].rounds, self.protocol) or 0.0 for b in (bench, second))
-            if not agree(first_ratio, again, tolerance):
-                doubt(
-                    Label.UNSTABLE_TIMING,
-                    f"a second process gave {again.value:.2f}× over eager where the first gave {first_ratio.value:.2f}×",
-                )
-        return labels, reasons
-
-    def _arm(self, name: str, samples: Samples) -> ArmTiming:
-        values = [value / 1e6 for value in samples.all]
-        interval = bootstrap([m / 1e6 for m in samples.medians], self.protocol.bootstrap_draws, self.protocol.confidence)
-        return ArmTiming(
-            arm=name,
-            median_ms=median(values),
-            low_ms=interval.low,
-            high_ms=interval.high,
-            p10_ms=percentile(values, 0.1),
-            p90_ms=percentile(values, 0.9),
-            samples=len(values),
-            rounds=tuple(m / 1e6 for m in samples.medians),
-            build_s=self.build_s.get(name),
-        )
-
     def _facts(self, bench: Bench) -> dict[str, Any]:
         load = os.getloadavg()[0]
         return {
@@ -310,16 +217,3 @@ class Timer:
             "cache_evicted_bytes": evict_bytes(self.job.device),
             "outside_clock_gap_us": {name: round(median(s.gaps) / 1e3, 1) for name, s in bench.samples.items()},
         }
-
-
-def _sentence(speed: Speed, ratio: Interval, baseline: str, reasons: list[str]) -> str:
-    against = "eager" if baseline == EAGER else f"torch.compile ({baseline})"
-    text = f"{ratio.value:.2f}× ({ratio.low:.2f} to {ratio.high:.2f}) against {against}"
-    if reasons:
-        return f"No speed is claimed ({'; '.join(reasons)}); measured {text}."
-    words = {
-        Speed.FASTER: f"Faster: {text}.",
-        Speed.SLOWER: f"Slower: {text}.",
-        Speed.NOT_DISTINGUISHABLE: f"Not distinguishable: {text}.",
-    }
-    return words.get(speed, f"Measured {text}.")

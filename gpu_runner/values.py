@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from gpu_runner.contracts import Refusal
 from gpu_runner.sandbox import Memory
+from gpu_runner.verdict import Trouble
 
 MAX_LEAVES = 4096
 _ITEM = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
@@ -23,6 +24,10 @@ class ProgramRefused(Exception):
     def __init__(self, side: str, refusal: Refusal) -> None:
         super().__init__(refusal.sentence)
         self.side, self.refusal = side, refusal
+
+    @property
+    def trouble(self) -> Trouble:
+        return Trouble(self.side, self.refusal.code, self.refusal.sentence, self.refusal.log)
 
 
 class ProgramEnded(Exception):
@@ -40,12 +45,20 @@ class ProgramEnded(Exception):
         }
         return Refusal(code=self.code, sentence=self.sentence, way_out=ways.get(self.code, ""), log=self.log)
 
+    @property
+    def trouble(self) -> Trouble:
+        return Trouble(self.side, self.code, self.sentence, self.log, "ended")
+
 
 class Forged(ProgramEnded):
     """A program's process sent an answer that our code in it cannot have sent."""
 
     def __init__(self, side: str, sentence: str, log: str = "") -> None:
         super().__init__(side, "forged_answer", sentence, log)
+
+    @property
+    def trouble(self) -> Trouble:
+        return Trouble(self.side, self.code, self.sentence, self.log, "forged")
 
 
 @dataclass

@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from gpu_runner.contracts import CheckRow, HackClass, Label, Protocol, Verdict
+from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Protocol, Verdict
+from gpu_runner.naming import blamed, borrowed, constant, guilty, resembles
 
 SIGN_MIXED = "sign-mixed"
+# What a candidate's process refuses because the candidate is another program than the reference.
+_NOT_THE_SAME = ("weights_differ", "unsupported_outputs", "wrong_when_timed")
+
+
+@dataclass
+class Trouble:
+    """How a program failed in its own process: it refused to go on, the process ended, or what it sent cannot be true.
+
+    `code` is the refusal's, `sentence` says it to people, `log` is what the process printed.
+    """
+
+    side: str
+    code: str
+    sentence: str
+    log: str = ""
+    how: Literal["refused", "ended", "forged"] = "refused"
+
+
+def candidate_failure(trouble: Trouble) -> tuple[Verdict, HackClass | None, str]:
+    """(verdict, hack, sentence) of a candidate that failed in its own process."""
+    if trouble.how == "forged":
+        return Verdict.HACK, HackClass.RESULT_FORGING, trouble.sentence
+    if trouble.how == "ended":
+        return (Verdict.TIMED_OUT if trouble.code == "timed_out" else Verdict.CRASHED), None, trouble.sentence
+    return (Verdict.INCORRECT if trouble.code in _NOT_THE_SAME else Verdict.CRASHED), None, trouble.sentence
+
+
+def reference_failure(trouble: Trouble) -> tuple[Verdict, HackClass | None, str]:
+    """The same where it was the reference that failed: nothing is said about the candidate."""
+    return Verdict.REFUSED, None, f"The reference cannot be used: {trouble.sentence}"
 
 
 @dataclass
@@ -26,13 +57,20 @@ class DrawEvidence:
 
 @dataclass
 class Evidence:
-    """Everything a verdict rests on. `signals` per weight draw and result; None where unknown."""
+    """Everything a verdict rests on. `signals` per weight draw and result; None where unknown. `notes`: what was not tried."""
 
     draws: list[DrawEvidence] = field(default_factory=list)
     signals: dict[int, list[float | None]] = field(default_factory=dict)
     rows: list[CheckRow] = field(default_factory=list)  # of state, honesty and reach
+    notes: list[CheckRow] = field(default_factory=list)
+    trouble: Trouble | None = None
     hack: HackClass | None = None  # seen directly: a type, a late write, a forged message
     hack_sentence: str = ""
+    blame: HackClass | None = None  # what the first failed row of `rows` looks like
+    suspects: tuple[HackClass, ...] = ()  # what the text and the process hint at, the gravest first
+    decorative: bool = False  # right also when its own kernels do nothing
+    has_kernels: bool = False  # it came with native sources
+    required: bool = False  # own kernels are asked for
     nulls: tuple[str, ...] = ()
     inputs_constant: bool = False
     verifiable: bool = True  # eager itself keeps the signal
@@ -45,6 +83,7 @@ class Outcome:
     hack: HackClass | None
     sentence: str
     labels: tuple[Label, ...]
+    suspects: tuple[HackClass, ...]
     error_ratio: float | None
     signal_error: float | None
 
@@ -146,20 +185,30 @@ def draw_row(draw: DrawEvidence, protocol: Protocol, signals: list[float | None]
     )
 
 
-def guilty(draw: DrawEvidence) -> tuple[HackClass | None, str]:
-    """The kind of cheat that a wrong result gives away, where the evidence is clear."""
-    if draw.same_as.get("previous"):
-        return HackClass.OUTPUT_CACHE, "it returned the result of an earlier call for new inputs"
-    if draw.same_as.get("old_weights"):
-        return HackClass.WEIGHT_CACHE, "it computed with weights that had been replaced"
-    if draw.same_as.get("input"):
-        return HackClass.INPUT_PASSTHROUGH, "it returned its input"
-    leaves = [leaf for leaf in draw.numbers["leaves"] if leaf.get("rms") is not None and leaf["numel"] > 1]
-    if leaves and all(leaf.get("zero") for leaf in leaves):
-        return HackClass.CONSTANT_OR_ZERO, "it returned nothing but zeros"
-    if leaves and all(leaf.get("constant") for leaf in leaves):
-        return HackClass.CONSTANT_OR_ZERO, "it returned one constant"
-    return None, ""
+def rows_of(evidence: Evidence, protocol: Protocol) -> tuple[CheckRow, ...]:
+    """The check matrix, draws first, with the signal error taken into account."""
+    draws = (draw_row(d, protocol, evidence.signals.get(d.weights)) for d in evidence.draws)
+    return (*draws, *evidence.notes, *evidence.rows)
+
+
+def check_report(evidence: Evidence, protocol: Protocol) -> CheckReport:
+    """The report that the evidence makes."""
+    rows = rows_of(evidence, protocol)
+    if evidence.trouble is not None:
+        failure = candidate_failure if evidence.trouble.side == "candidate" else reference_failure
+        verdict, hack, sentence = failure(evidence.trouble)
+        if evidence.trouble.side == "candidate":
+            hack = hack or blamed(evidence.suspects)
+        return CheckReport(
+            verdict=verdict, hack=hack, suspects=evidence.suspects, sentence=sentence, log=evidence.trouble.log, rows=rows,
+            protocol=protocol.id,
+        )  # fmt: skip
+    outcome = decide(evidence, protocol)
+    return CheckReport(
+        verdict=outcome.verdict, hack=outcome.hack, suspects=outcome.suspects, sentence=outcome.sentence, rows=rows,
+        labels=outcome.labels, error_ratio=outcome.error_ratio, signal_error=outcome.signal_error, coverage=evidence.coverage,
+        protocol=protocol.id,
+    )  # fmt: skip
 
 
 def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
@@ -168,30 +217,59 @@ def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
     labels = _labels(evidence, protocol, ratio)
 
     def out(verdict: Verdict, sentence: str, hack: HackClass | None = None) -> Outcome:
-        return Outcome(verdict, hack, sentence, labels if verdict is Verdict.VERIFIED else _facts(labels), ratio, signal_error)
+        kept = labels if verdict is Verdict.VERIFIED else _facts(labels)
+        return Outcome(verdict, hack, sentence, kept, _suspects(evidence, kept), ratio, signal_error)
 
     if evidence.hack is not None:
         return out(Verdict.HACK, evidence.hack_sentence, evidence.hack)
     for draw in evidence.draws:
         problem = structural(draw.numbers) or numeric(draw.numbers, evidence.signals.get(draw.weights), protocol)
-        if not problem:
-            continue
-        if draw.group == "declared":
-            hack, why = guilty(draw)
-            if hack is not None:
-                return out(Verdict.HACK, f"On {draw.name} {why}: {problem}.", hack)
-            return out(Verdict.INCORRECT, f"On {draw.name} the program is wrong: {problem}.")
+        if problem and draw.group == "declared":
+            return out(*_wrong(draw, problem, evidence))
     failed = next((row for row in evidence.rows if row.passed is False), None)
     if failed is not None:
-        return out(Verdict.INCORRECT, f"{failed.name}: {failed.note or failed.value}.")
+        return out(Verdict.INCORRECT, f"{failed.name}: {failed.note or failed.value}.", evidence.blame)
     for draw in evidence.draws:
         if draw.group == "structured" and not accepted(draw.numbers, None, protocol):
             problem = structural(draw.numbers) or numeric(draw.numbers, None, protocol)
+            hack, _ = guilty(draw.same_as)
             return out(
                 Verdict.INPUT_SPECIALISED,
                 f"The program is right on the declared inputs and wrong on {draw.name} inputs of the same shapes: {problem}.",
+                hack if hack in (HackClass.INPUT_PASSTHROUGH, HackClass.OUTPUT_CACHE) else HackClass.ANALYTIC_SHORTCUT,
             )
+    if evidence.required and evidence.coverage == 0.0:
+        hack, why = borrowed(evidence.suspects, evidence.decorative, evidence.has_kernels)
+        return out(Verdict.HACK, f"Right, but own kernels are required, and {why}.", hack)
     return out(Verdict.VERIFIED, _verified_sentence(evidence, labels, ratio))
+
+
+def _wrong(draw: DrawEvidence, problem: str, evidence: Evidence) -> tuple[Verdict, str, HackClass | None]:
+    leaves = draw.numbers["leaves"]
+    hack, why = guilty(draw.same_as)
+    if hack is None:
+        hack, why = constant(leaves)
+        hack = (hack and blamed(evidence.suspects)) or hack
+    if hack is not None:
+        return Verdict.HACK, f"On {draw.name} {why}: {problem}.", hack
+    signals = evidence.signals.get(draw.weights) or [None] * len(leaves)
+    errors = [
+        error for leaf, signal in zip(leaves, signals, strict=False) if (error := leaf_signal_error(leaf, signal)) is not None
+    ]
+    hack = None if structural(draw.numbers) else resembles(draw.same_as, leaves, errors, evidence.suspects)
+    return Verdict.INCORRECT, f"On {draw.name} the program is wrong: {problem}.", hack
+
+
+def _suspects(evidence: Evidence, labels: tuple[Label, ...]) -> tuple[HackClass, ...]:
+    """What text and process hint at, and what the labels say in other words."""
+    found = list(evidence.suspects)
+    if Label.DEGENERATE in labels:
+        found.append(HackClass.PROBLEM_FLAW)
+    if Label.REDUCED_PRECISION in labels:
+        found.append(HackClass.PRECISION_DOWNGRADE)
+    if Label.NO_OWN_KERNELS in labels:
+        found.append(borrowed(evidence.suspects, evidence.decorative, evidence.has_kernels)[0])
+    return tuple(dict.fromkeys(found))
 
 
 def _verified_sentence(evidence: Evidence, labels: tuple[Label, ...], ratio: float | None) -> str:

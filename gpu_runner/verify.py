@@ -1,4 +1,7 @@
-"""`python -m gpu_runner verify`: one reference, one candidate, a verdict and a time, without a loop around it."""
+"""`python -m gpu_runner verify`: one reference, one candidate, a verdict and a time, without a loop around it.
+
+`python -m gpu_runner judge DIR` makes the same verdict from the numbers that `verify --evidence DIR` wrote.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpu_runner import evidence
 from gpu_runner.contracts import (
     PROTOCOLS,
     BuildReport,
@@ -27,11 +31,14 @@ from gpu_runner.contracts import (
     TimeTask,
     TimingReport,
     Verdict,
+    digest,
 )
 from gpu_runner.contracts.candidate import MANIFEST_FILE, MAX_BYTES, MODEL_FILE
 from gpu_runner.device import resolve_target
 from gpu_runner.hands import Hands, HandsError
 from gpu_runner.line import result_line
+from gpu_runner.speed import timing_report
+from gpu_runner.verdict import check_report
 
 VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
 MAX_SOURCE_BYTES = 1_000_000
@@ -51,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=[str(mode) for mode in Mode], default=str(Mode.EVAL))
     parser.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
+    parser.add_argument("--evidence", type=Path, metavar="DIR", help="write the numbers that the verdict is made of there")
 
 
 def read_source(path: Path, entry: str = "") -> Source:
@@ -98,40 +106,59 @@ def verify(
     precision: Precision,
     say: Callable[[str], None],
     file: str = "",
-) -> tuple[dict[str, Any], int]:
-    """Build, check, time. Returns the result line and the exit status. Raises HandsError when it cannot be judged."""
+) -> evidence.Case:
+    """Build, check, time, as far as each lets the next make sense. Raises HandsError when it cannot be judged."""
     started = time.monotonic()
     tell = _Teller(say)
-    common: dict[str, Any] = {"target": target, "protocol": protocol, "mode": mode, "precision": precision}
+    common: dict[str, Any] = {
+        "target": target, "protocol": protocol, "mode": mode, "precision": precision, "candidate": candidate,
+        "source": source, "evidence": True,
+    }  # fmt: skip
     build = hands.perform(BuildTask(target=target, candidate=candidate), tell)
     if not isinstance(build, BuildReport):
         raise HandsError("The hands answered a build with another report.")
+    programs = {"reference": source.sha256} | {name: digest(text.encode()) for name, text in candidate.files.items()}
+    about = evidence.About(
+        file=file, target=target, protocol=protocol, mode=mode, precision=precision, device=build.device, programs=programs,
+        built=build.ok, build_log=build.diagnostics[0] if build.diagnostics else build.log[-2000:],
+        build_timed_out=build.verdict is Verdict.TIMED_OUT, build_s=build.seconds, wall_s=0.0,
+    )  # fmt: skip
+    case = evidence.Case(about)
+    if build.ok:
+        check = hands.perform(CheckTask(**common), tell)
+        if not isinstance(check, CheckReport) or check.evidence is None:
+            raise HandsError("The hands answered a check with another report.")
+        case.check, about.device = evidence.check_evidence(check.evidence), check.device
+        if check.verdict is Verdict.VERIFIED:
+            timing = hands.perform(TimeTask(**common), tell)
+            if not isinstance(timing, TimingReport) or timing.evidence is None:
+                raise HandsError("The hands answered a timing with another report.")
+            case.timing, about.device = evidence.speed_evidence(timing.evidence), timing.device
+            say(timing.sentence)
+    about.wall_s = round(time.monotonic() - started, 3)
+    return case
 
-    def line(verdict: str, error: str, check: CheckReport | None = None, timing: TimingReport | None = None) -> dict[str, Any]:
-        labels = [*(check.labels if check else ()), *(timing.labels if timing else ())]
-        return result_line(
-            file=file, verdict=verdict, protocol=protocol.id, mode=mode, precision=precision, check=check, timing=timing,
-            labels=labels, device=(timing or check or build).device, build_s=build.seconds,
-            wall_s=round(time.monotonic() - started, 3), error=error,
-        )  # fmt: skip
 
-    if not build.ok:
-        verdict = build.verdict or Verdict.BUILD_FAILED
-        return line(verdict, build.diagnostics[0] if build.diagnostics else build.log[-2000:]), REJECTED
-    check = hands.perform(CheckTask(source=source, candidate=candidate, **common), tell)
-    if not isinstance(check, CheckReport):
-        raise HandsError("The hands answered a check with another report.")
-    if check.verdict is not Verdict.VERIFIED:
-        return line(_word(check), check.sentence, check), BAD_INPUT if check.verdict is Verdict.REFUSED else REJECTED
-    timing = hands.perform(TimeTask(source=source, candidate=candidate, **common), tell)
-    if not isinstance(timing, TimingReport):
-        raise HandsError("The hands answered a timing with another report.")
-    if timing.verdict is not None:
-        return line(
-            timing.verdict, timing.sentence, check, timing
-        ), BAD_INPUT if timing.verdict is Verdict.REFUSED else REJECTED
-    say(timing.sentence)
-    return line(Verdict.VERIFIED, "", check, timing), VERIFIED
+def judged(case: evidence.Case) -> tuple[dict[str, Any], int]:
+    """The result line and the exit status that the evidence makes. A pure function."""
+    about = case.about
+    build = about.build_report()
+    check = check_report(case.check, about.protocol) if case.check else None
+    timing = timing_report(case.timing) if case.timing else None
+    if check is None:
+        verdict, error = str(build.verdict or Verdict.BUILD_FAILED), about.build_log
+    elif check.verdict is not Verdict.VERIFIED or timing is None:
+        verdict, error = _word(check), check.sentence
+    elif timing.verdict is not None:
+        verdict, error = str(timing.verdict), timing.sentence
+    else:
+        verdict, error = str(Verdict.VERIFIED), ""
+    labels = [*(check.labels if check else ()), *(timing.labels if timing else ())]
+    line = result_line(
+        file=about.file, verdict=verdict, protocol=about.protocol.id, mode=about.mode, precision=about.precision, check=check,
+        timing=timing, labels=labels, device=about.device, build_s=about.build_s, wall_s=about.wall_s, error=error,
+    )  # fmt: skip
+    return line, {Verdict.VERIFIED: VERIFIED, Verdict.REFUSED: BAD_INPUT}.get(verdict, REJECTED)  # type: ignore[call-overload]
 
 
 def _word(check: CheckReport) -> str:
@@ -155,20 +182,21 @@ class _Teller:
             self._say(f"  {mark}  {data['name']}: {data['value']}{'; ' + data['note'] if data['note'] else ''}")
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _show(line: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+    else:
+        ratio = line["speedup_vs_eager"]
+        speed = f", {ratio:.2f}× over eager ({line['speed']} against {line['baseline']})" if ratio else ""
+        print(f"{line['verdict']}{speed}{': ' + line['error'] if line['error'] else ''}", flush=True)
+
+
 def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
-    """The command. Progress on standard error, the line last on standard output."""
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    def show(line: dict[str, Any]) -> None:
-        if options.json:
-            print(json.dumps(line, ensure_ascii=False), flush=True)
-        else:
-            ratio = line["speedup_vs_eager"]
-            speed = f", {ratio:.2f}× over eager ({line['speed']} against {line['baseline']})" if ratio else ""
-            print(f"{line['verdict']}{speed}{': ' + line['error'] if line['error'] else ''}", flush=True)
-
+    """The command `verify`. Progress on standard error, the line last on standard output."""
     mode, precision, protocol = Mode(options.mode), Precision(options.precision), PROTOCOLS[options.protocol]
     file = str(options.reference)
 
@@ -179,13 +207,33 @@ def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
         source, candidate = read_source(options.reference, options.entry), read_candidate(options.candidate)
         target = resolve_target(options.target)
         with hands() as made:
-            line, status = verify(made, source, candidate, target, protocol, mode, precision, say, file)
+            case = verify(made, source, candidate, target, protocol, mode, precision, _say, file)
+        if options.evidence:
+            evidence.write(options.evidence, case)
     except BadInput as error:
-        show(without(Verdict.REFUSED, str(error)))
+        _show(without(Verdict.REFUSED, str(error)), options.json)
         return BAD_INPUT
     except HandsError as error:
-        say(str(error))
-        show(without("failed", str(error)))
+        _say(str(error))
+        _show(without("failed", str(error)), options.json)
         return NOT_JUDGED
-    show(line)
+    line, status = judged(case)
+    _show(line, options.json)
+    return status
+
+
+def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `judge`."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what `verify --evidence DIR` wrote")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
+
+
+def judge(options: argparse.Namespace) -> int:
+    """The command `judge`: runs nothing."""
+    try:
+        line, status = judged(evidence.read(options.folder))
+    except HandsError as error:
+        _say(str(error))
+        return BAD_INPUT
+    _show(line, options.json)
     return status

@@ -7,7 +7,9 @@ A call is three requests, whatever it is for (a check, a warm-up, a timed sample
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
+import os
 import time
 from typing import Any
 
@@ -18,7 +20,12 @@ from . import tensors
 # Taken before any user code runs: a program that replaces them in the `time` module does not change ours.
 _clock = time.perf_counter_ns
 _sleep = time.sleep
+_random = os.urandom
+_peek = ctypes.string_at
+_address = torch.Tensor.data_ptr
 LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
+SEALED = 32  # elements of each result that are read the moment the call returns,
+SEALED_RESULTS = 8  # of so many results
 _evict: dict[str, torch.Tensor] = {}
 
 
@@ -52,6 +59,54 @@ def poison(sizes: list[int], device: str) -> None:
     del blocks
 
 
+def _addresses(tensor: torch.Tensor) -> list[int]:
+    """Offsets in elements of a few elements that nobody can guess, the first and the last among them."""
+    count = tensor.numel()
+    drawn = _random(8 * SEALED)
+    places = [0, count - 1, *(int.from_bytes(drawn[i : i + 8], "little") % count for i in range(0, len(drawn), 8))]
+    offsets = []
+    for place in places:
+        offset = 0
+        for size, step in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+            place, index = divmod(place, size)
+            offset += index * step
+        offsets.append(offset)
+    return offsets
+
+
+def _read(tensor: torch.Tensor, offsets: list[int]) -> list[Any]:
+    size = tensor.element_size()
+    if tensor.device.type == "cpu":
+        base = _address(tensor)
+        return [_peek(base + size * offset, size) for offset in offsets]
+    flat = tensor.as_strided((max(offsets) + 1,), (1,))
+    picked = flat[torch.tensor(offsets, device=tensor.device)]
+    return list(_peek(_address(picked.cpu()), size * len(offsets)))
+
+
+class Seal:
+    """A few elements of the results as they were when the call returned: what changes afterwards was not part of the call."""
+
+    def __init__(self, output: Any) -> None:
+        results = [leaf for leaf in tensors.flatten(output)[1] if _plain(leaf)]
+        if len(results) > SEALED_RESULTS:
+            first = int.from_bytes(_random(4), "little") % len(results)
+            results = (results[first:] + results[:first])[:SEALED_RESULTS]
+        self._held = [(t, offsets, _read(t, offsets)) for t in results for offsets in [_addresses(t)]]
+
+    def broken(self) -> bool:
+        return any(_read(tensor, offsets) != content for tensor, offsets, content in self._held)
+
+
+def _plain(leaf: Any) -> bool:
+    return (
+        type(leaf) in (torch.Tensor, torch.nn.Parameter)
+        and leaf.layout == torch.strided
+        and leaf.device.type != "meta"
+        and leaf.numel() > 0
+    )
+
+
 class Arm:
     """A module with private inputs. Times in nanoseconds."""
 
@@ -59,6 +114,7 @@ class Arm:
         self.model, self.device, self.precision = model, device, precision
         self.inputs: list[Any] = []
         self.output: Any = None
+        self._seal: Seal | None = None
         self._before: list[int] = []
         self._kept: list[tuple[torch.Tensor, int]] = []  # earlier results and their content
         self._events: tuple[Any, Any] | None = None
@@ -71,7 +127,7 @@ class Arm:
         `storage`: "same" writes the content into the tensors of the last call, "fresh" takes new ones; `evict`: bytes to touch.
         `poison`: sizes in bytes of memory to poison. `watch`: remember the inputs' content, to see whether the call changes it.
         """
-        self.output = None
+        self.output = self._seal = None
         fresh = tensors.read(payload["inputs"], fd, self.device)
         if not (payload.get("storage") == "same" and self._overwrite(fresh)):
             self.inputs = list(fresh)
@@ -105,15 +161,18 @@ class Arm:
                 if self._events is None:
                     start = _clock()
                     self.output = self.model(*self.inputs)
-                    return {"ns": _clock() - start}
-                first, last = self._events
-                start = _clock()
-                first.record()
-                self.output = self.model(*self.inputs)
-                last.record()
-                torch.cuda.synchronize()
-                end = _clock()
-                return {"ns": end - start, "device_ns": int(first.elapsed_time(last) * 1e6)}
+                    reply = {"ns": _clock() - start}
+                else:
+                    first, last = self._events
+                    start = _clock()
+                    first.record()
+                    self.output = self.model(*self.inputs)
+                    last.record()
+                    torch.cuda.synchronize()
+                    end = _clock()
+                    reply = {"ns": end - start, "device_ns": int(first.elapsed_time(last) * 1e6)}
+                self._seal = _sealed(self.output)
+                return reply
         finally:
             gc.enable()
 
@@ -122,12 +181,14 @@ class Arm:
         output = self.output
         _, leaves = tensors.flatten(output)
         facts: dict[str, Any] = {"types": [_type_of(leaf) for leaf in leaves]}
+        facts["late"] = self._seal is not None and self._seal.broken()
+        facts["outside"] = [i for i, t in enumerate(tensors.tensors_in(self.inputs)) if tensors.guard_broken(t)]
         manifest = tensors.write(output, fd)
         reply: dict[str, Any] = {"output": manifest, "facts": facts}
         if payload.get("watch"):
             results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             facts["aliases"] = self._aliases(results)
-            facts["late"] = self._changes_late(results)
+            facts["late"] = facts["late"] or self._changes_late(results)
             facts["overwritten"] = any(tensors.fingerprint(kept) != content for kept, content in self._kept)
             # Only the latest result is kept: enough to see a program that hands out the same memory twice.
             self._kept = [(t, tensors.fingerprint(t)) for t in results]
@@ -140,7 +201,7 @@ class Arm:
 
     def forget(self) -> None:
         """Let go of inputs and results."""
-        self.inputs, self.output, self._kept = [], None, []
+        self.inputs, self.output, self._seal, self._kept = [], None, None, []
 
     def _changes_late(self, results: list[torch.Tensor]) -> bool:
         now = [tensors.fingerprint(t) for t in results]
@@ -160,6 +221,13 @@ class Arm:
             found += [f"output {i} = earlier result" for t in earlier if tensors.overlap(result, t)][:1]
             found += [f"output {i} = output {k}" for k, t in enumerate(results[:i]) if tensors.overlap(result, t)]
         return found
+
+
+def _sealed(output: Any) -> Seal | None:
+    try:
+        return Seal(output)
+    except tensors.Unsupported:
+        return None  # `collect` says so
 
 
 def _type_of(leaf: Any) -> str:

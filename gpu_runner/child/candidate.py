@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import arm, loading, own, profiling, state, tensors
+from . import arm, loading, own, patches, profiling, state, tensors
 from .loading import Refused
 
 MODULE = "model_new"
@@ -26,6 +26,7 @@ class Candidate:
         folder = os.path.abspath(FOLDER)
         if payload.get("coverage"):
             own.install(folder)
+        patches.remember()
         sys.path.insert(0, folder)
         module, _ = loading.execute(os.path.join(folder, f"{MODULE}.py"), MODULE)
         cls = getattr(module, CLASS, None)
@@ -68,7 +69,13 @@ class Candidate:
             self.arm.inputs = inputs
             total += self.arm.go()["ns"]
         inside, calls = own.spent()
-        return {"total_ns": total, "own_ns": inside, "own_calls": calls}
+        return {"total_ns": total, "own_ns": inside, "own_calls": calls, "unseen": _opens_library() and not own.loaded()}
+
+
+def _opens_library() -> bool:
+    """Whether a library of the candidate's folder is mapped, however it was opened."""
+    with open("/proc/self/maps") as maps:
+        return any(f"/{FOLDER}/" in line and ".so" in line for line in maps)
 
 
 _held: dict[str, Candidate] = {}
@@ -99,6 +106,11 @@ def _answer(it: Candidate, kind: str, payload: dict[str, Any], fds: list[int]) -
             return it.weights(payload, fds[0])
         if kind == "buffers":
             return it.buffers(fds[0])
+        if kind == "mute":
+            own.mute(payload["on"])
+            return {}
+        if kind == "patches":
+            return patches.found()
         if kind == "coverage":
             return it.coverage(payload, fds[0])
         if kind == "profile":

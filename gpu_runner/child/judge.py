@@ -175,7 +175,9 @@ def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float,
             _measure(error, c, t)
     rms = base.rms
     allowed = ratio * max(base.error.peak, slack)
-    failures, first = _screen(candidate, base, rtol, allowed) if error.peak > max(allowed, rtol * rms) else (0, None)
+    failures, first, flat = (
+        _screen(candidate, base, rtol, allowed) if error.peak > max(allowed, rtol * rms) else (0, None, False)
+    )
     return {
         "rms": rms,
         "rmse": math.sqrt(error.squares / counted) if counted else 0.0,
@@ -186,6 +188,7 @@ def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float,
         "finite": base.finite,
         "failures": failures,
         "first": first,
+        "flat": flat,
         "constant": counted > 1 and low == high,
         "zero": counted > 0 and low == high == 0.0,
         "bits_equal": torch.equal(candidate, base.eager),
@@ -197,16 +200,21 @@ def _misplaced(c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
     return (~same).sum()
 
 
-def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float) -> tuple[int, int | None]:
+def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float) -> tuple[int, int | None, bool]:
+    """(wrong elements, the first of them, whether all of them hold one value)."""
     failures, first, rms = 0, None, base.rms
+    low, high = math.inf, -math.inf
     for number, (e, t) in enumerate(base.chunks()):
         c = candidate[number * CHUNK : number * CHUNK + CHUNK]
         bad = ((t - c).abs() > (rtol * (rms + t.abs())).clamp_min(allowed)) & torch.isfinite(e) & torch.isfinite(t)
         count = int(bad.sum())
         if count and first is None:
             first = number * CHUNK + int(bad.nonzero()[0])
+        if count:
+            least, most = torch.aminmax(c[bad])
+            low, high = min(low, float(least)), max(high, float(most))
         failures += count
-    return failures, first
+    return failures, first, low == high
 
 
 def _floating(leaf: Any) -> bool:

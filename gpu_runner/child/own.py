@@ -14,12 +14,22 @@ from typing import Any
 import torch
 
 _clock = time.perf_counter_ns
-_state: dict[str, Any] = {"ns": 0, "calls": 0, "annotate": False}
+_state: dict[str, Any] = {"ns": 0, "calls": 0, "annotate": False, "muted": False, "loaded": 0}
 
 
 def annotate(on: bool) -> None:
     """Make every own call a named range of the profiler."""
     _state["annotate"] = on
+
+
+def mute(on: bool) -> None:
+    """Make own functions do nothing: a result that is right all the same does not come from them."""
+    _state["muted"] = on
+
+
+def loaded() -> int:
+    """How many of the candidate's libraries were opened where we see their calls."""
+    return int(_state["loaded"])
 
 
 def reset() -> None:
@@ -32,6 +42,8 @@ def spent() -> tuple[int, int]:
 
 
 def _timed(call: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if _state["muted"]:
+        return 0
     start = _clock()
     try:
         if _state["annotate"]:
@@ -63,6 +75,7 @@ def install(folder: str) -> None:
             super().__init__(name, *args, **kwargs)
             path = os.path.realpath(os.fspath(name)) if name else ""
             if path.startswith(folder + os.sep):
+                _state["loaded"] += 1
                 self._FuncPtr = _timed_pointer(self._FuncPtr)
 
     CDLL.__name__ = CDLL.__qualname__ = real.__name__

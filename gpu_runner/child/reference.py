@@ -79,10 +79,12 @@ class Reference:
         values = self._drawn if payload.get("reuse") and self._drawn else self.inputs(payload["seed"])
         self._drawn = values
         variant, scale = payload.get("variant"), payload.get("scale")
-        if variant:
+        if variant == "half-batch":
+            values = variants.halved(values)
+        elif variant:
             values = variants.apply(variant, values, payload["seed"])
-            if values is None:
-                return {"unchanged": True}
+        if values is None:
+            return {"unchanged": True}
         if scale is not None:
             values = variants.scaled(values, scale)
         if payload.get("jitter"):
@@ -155,10 +157,9 @@ class Reference:
     def other_batch(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Whether the program also accepts half its batch: None when the inputs have no common first dimension."""
         inputs = tensors.read(payload["inputs"], fd, self.device)
-        sizes = {t.shape[0] for t in tensors.tensors_in(inputs) if t.dim() > 0}
-        if len(sizes) != 1 or (size := sizes.pop()) < 2:
+        smaller = variants.halved(inputs)
+        if smaller is None:
             return {"other_batch": None}
-        smaller = tensors.map_tensors(inputs, lambda t: t[: size // 2] if t.dim() > 0 else t)
         try:
             self.forward(smaller)
         except Exception:

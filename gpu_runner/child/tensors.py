@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 ALIGNMENT = 64
+GUARD = 256  # bytes of a pattern before and after an input; a multiple of every alignment that a program may rely on
+_PATTERN = 0xFF  # NaN in every floating-point type: what reads too far shows in its result
 MAX_LEAVES = 4096
 MAX_DEPTH = 32
 _NAMES = (
@@ -206,11 +208,28 @@ def _restride(content: torch.Tensor, stride: list[int], device: str) -> torch.Te
         if step == 0 and size > 1:
             base = base.narrow(dim, 0, 1)
     try:
-        copy = torch.empty_strided(base.shape, stride, dtype=content.dtype, device=device)
-        copy.copy_(base)
+        copy = _guarded(base.shape, stride, content.dtype, device).copy_(base)
     except RuntimeError:  # overlapping in some other way (unfold, as_strided): the content matters more than the trick
         return content.to(device, copy=True)
     return copy.expand(shape)
+
+
+def _guarded(shape: Any, stride: list[int], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """Uninitialised memory of that form between two guards."""
+    if 0 in shape:
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device)
+    span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+    block = torch.empty(span * dtype.itemsize + 2 * GUARD, dtype=torch.uint8, device=device)
+    block[:GUARD], block[-GUARD:] = _PATTERN, _PATTERN
+    return block.view(dtype).as_strided(shape, stride, GUARD // dtype.itemsize)
+
+
+def guard_broken(tensor: torch.Tensor) -> bool:
+    """Whether somebody wrote right before or after an input that `read` made."""
+    if tensor.storage_offset() * tensor.element_size() != GUARD:
+        return False  # it has no guards
+    block = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    return bool((block[:GUARD] != _PATTERN).any()) or bool((block[-GUARD:] != _PATTERN).any())
 
 
 # ---- identity --------------------------------------------------------------------------------------------------------

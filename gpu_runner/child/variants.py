@@ -77,6 +77,14 @@ def apply(name: str, inputs: list[Any], seed: int) -> list[Any] | None:
     return list(result) if changed else None
 
 
+def halved(inputs: list[Any]) -> list[Any] | None:
+    """Half of the batch; None when the inputs have no common first dimension."""
+    sizes = {t.shape[0] for t in tensors.tensors_in(inputs) if t.dim() > 0}
+    if len(sizes) != 1 or (size := sizes.pop()) < 2:
+        return None
+    return list(tensors.map_tensors(inputs, lambda t: t[: size // 2] if t.dim() > 0 else t))
+
+
 def jittered(inputs: list[Any], seed: int) -> list[Any]:
     """Every floating-point tensor moved by at most one unit in its last place: what that changes in the results, no program
     can be blamed for."""

@@ -125,12 +125,14 @@ class CheckReport(Contract):
 
     `error_ratio`: RMSE against an fp64 reference over eager's own, the largest over draws. `signal_error`: the same RMSE over
     what the input changes. `coverage`: share of a forward's time spent in the candidate's own kernels, 0..1, None where not
-    measured.
+    measured. `hack`: the kind of cheat that a rejection looks like; only the verdict `hack` calls it proven. `suspects`: kinds
+    that something in the text or the process hints at, whatever the verdict; a reason to look, never one to reject.
     """
 
     kind: Literal["check"] = "check"
     verdict: Verdict
     hack: HackClass | None = None
+    suspects: tuple[HackClass, ...] = ()
     sentence: str = ""
     rows: tuple[CheckRow, ...] = ()
     labels: tuple[Label, ...] = ()
@@ -139,6 +141,7 @@ class CheckReport(Contract):
     coverage: float | None = None
     log: str = ""
     protocol: str = ""
+    evidence: dict[str, Any] | None = None  # where the task asked for it: every number that the verdict is made of
     device: DeviceInfo | None = None
     seconds: float = 0.0
 
@@ -171,11 +174,13 @@ class TimingReport(Contract):
     noise: float | None = None  # half-width of the A/A ratio, 0.01 = 1 %
     floor_ms: float | None = None
     second_process_ms: float | None = None
-    verdict: Verdict | None = None  # set when an output of a timed call was wrong, or a side crashed
+    verdict: Verdict | None = None  # set when an output of a timed call was wrong, the time was forged, or a side crashed
+    hack: HackClass | None = None
     sentence: str = ""
     labels: tuple[Label, ...] = ()
     facts: dict[str, Any] = {}  # samples, clocks, load: what the page shows as "measured with"
     protocol: str = ""
+    evidence: dict[str, Any] | None = None
     device: DeviceInfo | None = None
     seconds: float = 0.0
 

@@ -53,6 +53,8 @@ class CheckTask(_Task):
     protocol: Protocol
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
+    require_own_kernels: bool = False  # reject a right program that calls libraries alone
+    evidence: bool = False  # whether the report carries what it rests on
 
 
 class TimeTask(_Task):
@@ -64,6 +66,7 @@ class TimeTask(_Task):
     protocol: Protocol
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
+    evidence: bool = False
 
 
 class ProfileTask(_Task):

@@ -1,0 +1,207 @@
+"""The rules of a timing, as pure functions over what was measured. No process is touched: evidence can be replayed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_runner.contracts import ArmTiming, Interval, Label, Precision, Protocol, Speed, TimingReport
+from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.verdict import Trouble, candidate_failure, numeric, precision_label, reference_failure, structural
+
+CANDIDATE = "candidate"
+EAGER = "eager"
+AGREEMENT = 0.03
+HIDDEN_SHARE = 0.1
+HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
+BANDWIDTH_MARGIN = 1.05  # over the highest rate that was ever measured on the device
+
+
+@dataclass
+class Samples:
+    """One arm's measurements: nanoseconds by round, and the parent's clock minus the claim for every call."""
+
+    rounds: list[list[float]] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[float]:
+        return [value for samples in self.rounds for value in samples]
+
+    @property
+    def medians(self) -> list[float]:
+        return [median(samples) for samples in self.rounds]
+
+
+@dataclass
+class WrongCall:
+    """A result of a timed call that was not eager's: whose, and the judge's numbers."""
+
+    arm: str
+    numbers: dict[str, Any]
+
+
+@dataclass
+class SpeedEvidence:
+    """Everything the words over a timing rest on. `second`: eager and the candidate once more, in fresh processes.
+
+    `must_read`: bytes that lie in memory before a call and that any program must read. `error_ratio`: the candidate's error in
+    units of eager's own. `errors`: why an arm has no samples.
+    """
+
+    protocol: Protocol
+    precision: Precision
+    samples: dict[str, Samples] = field(default_factory=dict)
+    second: dict[str, Samples] | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+    build_s: dict[str, float] = field(default_factory=dict)
+    degenerate: bool = False
+    inputs_constant: bool = False
+    error_ratio: float | None = None
+    must_read: int = 0
+    bandwidth_bps: float | None = None
+    wrong: WrongCall | None = None
+    trouble: Trouble | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def timing_report(evidence: SpeedEvidence) -> TimingReport:
+    """What may be said about the speed, with its sentence, labels and every figure."""
+    protocol = evidence.protocol
+    failed: dict[str, Any] = {"errors": evidence.errors, "protocol": protocol.id}
+    if evidence.wrong is not None:
+        return _wrong(evidence.wrong, protocol, failed)
+    if evidence.trouble is not None:
+        verdict, _, sentence = (
+            candidate_failure(evidence.trouble) if evidence.trouble.side == CANDIDATE else reference_failure(evidence.trouble)
+        )
+        return TimingReport(verdict=verdict, sentence=sentence, **failed)
+    samples = evidence.samples
+    timings = {name: _arm(name, arm, evidence) for name, arm in samples.items()}
+    baselines = [name for name in timings if name != CANDIDATE]
+    baseline = min(baselines, key=lambda name: timings[name].median_ms)
+    compiled = [name for name in baselines if name != EAGER]
+    best_compiled = min(compiled, key=lambda name: timings[name].median_ms) if compiled else None
+    measured_noise = noise(samples[EAGER].rounds, protocol)
+    floor = _floor_ms(evidence)
+    common: dict[str, Any] = {
+        "arms": tuple(timings.values()), "errors": evidence.errors, "baseline": baseline, "noise": measured_noise,
+        "floor_ms": floor, "protocol": protocol.id, "facts": evidence.facts,
+    }  # fmt: skip
+    if CANDIDATE not in samples:
+        return TimingReport(**common, sentence=f"Eager takes {timings[EAGER].median_ms:.4g} ms.")
+
+    def over(name: str) -> Interval:
+        return paired_ratio(samples[name].medians, samples[CANDIDATE].medians, protocol)
+
+    over_baseline = over(baseline)
+    labels, reasons = _doubts(evidence, timings[CANDIDATE].median_ms, floor)
+    speed = Speed.NOT_CLAIMED if reasons else speed_word(over_baseline, protocol, measured_noise)
+    return TimingReport(
+        **common,
+        speed=speed,
+        over_eager=over(EAGER),
+        over_compile=over(best_compiled) if best_compiled else None,
+        over_baseline=over_baseline,
+        second_process_ms=median(evidence.second[CANDIDATE].all) / 1e6 if evidence.second else None,
+        sentence=_sentence(speed, over_baseline, baseline, reasons),
+        labels=tuple(labels),
+    )
+
+
+def _wrong(wrong: WrongCall, protocol: Protocol, failed: dict[str, Any]) -> TimingReport:
+    problem = structural(wrong.numbers) or numeric(wrong.numbers, None, protocol)
+    verdict, _, sentence = candidate_failure(
+        Trouble(CANDIDATE, "wrong_when_timed", f"A result of a timed call is wrong: {problem}.")
+    )
+    return TimingReport(verdict=verdict, sentence=sentence, **failed)
+
+
+def _floor_ms(evidence: SpeedEvidence) -> float | None:
+    """The shortest time in which what must be read can be read; caches are cold, so it comes from memory."""
+    if not evidence.bandwidth_bps or not evidence.must_read:
+        return None
+    return 1e3 * evidence.must_read / (BANDWIDTH_MARGIN * evidence.bandwidth_bps)
+
+
+def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None) -> tuple[list[Label], list[str]]:
+    """(labels, reasons why nothing may be claimed)."""
+    protocol, samples = evidence.protocol, evidence.samples
+    labels: list[Label] = []
+    reasons: list[str] = []
+
+    def doubt(label: Label, reason: str) -> None:
+        labels.append(label)
+        reasons.append(reason)
+
+    if evidence.degenerate:
+        doubt(Label.DEGENERATE, "a trivial program would pass as well")
+    if evidence.inputs_constant:
+        labels.append(Label.INPUTS_CONSTANT)
+    reduced = precision_label(evidence.error_ratio, protocol) is Label.REDUCED_PRECISION
+    if reduced and evidence.precision is Precision.AS_REFERENCE:
+        doubt(Label.REDUCED_PRECISION, "it computes at a lower precision than the baseline")
+    if floor_ms is not None and candidate_ms < floor_ms:
+        doubt(
+            Label.BELOW_FLOOR,
+            f"{candidate_ms:.3g} ms is less than the {floor_ms:.3g} ms that reading its inputs from this memory takes",
+        )
+    hidden, uncertain = hidden_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
+    own = median(samples[CANDIDATE].all)
+    if hidden > max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain):
+        doubt(
+            Label.CLOCKS_DISAGREE,
+            f"a clock outside saw {hidden / 1e6:.3g} ms more of each call than the program's own process",
+        )
+    if evidence.second is not None:
+        both = (samples, evidence.second)
+        first_ratio, again = (paired_ratio(s[EAGER].medians, s[CANDIDATE].medians, protocol) for s in both)
+        tolerance = AGREEMENT + sum(noise(s[EAGER].rounds, protocol) or 0.0 for s in both)
+        if not agree(first_ratio, again, tolerance):
+            doubt(
+                Label.UNSTABLE_TIMING,
+                f"a second process gave {again.value:.2f}× over eager where the first gave {first_ratio.value:.2f}×",
+            )
+    return labels, reasons
+
+
+def hidden_ns(candidate: list[float], eager: list[float]) -> tuple[float, float]:
+    """(how much more of the candidate's call the parent's clock saw than its own, above eager's; what is noise of that)."""
+    spread = max(_spread(candidate), _spread(eager))
+    return median(candidate) - median(eager), 5.0 * spread / math.sqrt(max(1, len(eager)))
+
+
+def _spread(values: list[float]) -> float:
+    middle = median(values)
+    return 1.4826 * median([abs(v - middle) for v in values])
+
+
+def _arm(name: str, samples: Samples, evidence: SpeedEvidence) -> ArmTiming:
+    protocol = evidence.protocol
+    values = [value / 1e6 for value in samples.all]
+    interval = bootstrap([m / 1e6 for m in samples.medians], protocol.bootstrap_draws, protocol.confidence)
+    return ArmTiming(
+        arm=name,
+        median_ms=median(values),
+        low_ms=interval.low,
+        high_ms=interval.high,
+        p10_ms=percentile(values, 0.1),
+        p90_ms=percentile(values, 0.9),
+        samples=len(values),
+        rounds=tuple(m / 1e6 for m in samples.medians),
+        build_s=evidence.build_s.get(name),
+    )
+
+
+def _sentence(speed: Speed, ratio: Interval, baseline: str, reasons: list[str]) -> str:
+    against = "eager" if baseline == EAGER else f"torch.compile ({baseline})"
+    text = f"{ratio.value:.2f}× ({ratio.low:.2f} to {ratio.high:.2f}) against {against}"
+    if reasons:
+        return f"No speed is claimed ({'; '.join(reasons)}); measured {text}."
+    words = {
+        Speed.FASTER: f"Faster: {text}.",
+        Speed.SLOWER: f"Slower: {text}.",
+        Speed.NOT_DISTINGUISHABLE: f"Not distinguishable: {text}.",
+    }
+    return words.get(speed, f"Measured {text}.")

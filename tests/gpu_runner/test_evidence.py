@@ -1,0 +1,157 @@
+"""A verdict is a function of recorded numbers: judged again it is the same, and every number moves it past its limit."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_runner import evidence
+from gpu_runner.__main__ import main
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Mode, Precision, Source
+from gpu_runner.evidence import Case
+from gpu_runner.hands import HandsError
+from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall
+from gpu_runner.verdict import Trouble
+from gpu_runner.verify import judged, verify
+from tests.gpu_runner.programs import REFERENCE
+
+
+@pytest.fixture(scope="module")
+def recorded(hands, tmp_path_factory) -> Path:
+    """The evidence of a right candidate, with figures of a quiet machine in place of this one's."""
+    candidate = CandidateFiles(files={"model_new.py": REFERENCE.replace("class Model(", "class ModelNew(")})
+    how = (PROTOCOLS["quick"], Mode.EVAL, Precision.AS_REFERENCE)
+    case = verify(hands, Source(text=REFERENCE), candidate, "cpu", *how, say=lambda text: None, file="r.py")
+    assert case.timing is not None
+    assert len(case.timing.samples[EAGER].rounds) >= 3
+    assert case.check is not None
+    case.check.coverage = 0.9
+    case.timing.samples = {EAGER: steady(2e6), CANDIDATE: steady(1e6)}
+    folder = tmp_path_factory.mktemp("evidence")
+    evidence.write(folder, case)
+    return folder
+
+
+def steady(ns: float, rounds: int = 6) -> Samples:
+    return Samples([[ns * (1 + 0.001 * ((i + k) % 5)) for k in range(8)] for i in range(rounds)], [2e4] * (8 * rounds))
+
+
+def test_judged_again_the_line_is_the_same_and_nothing_runs(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = evidence.read(recorded)
+    line, status = judged(case)
+    assert (line["verdict"], line["speed"], status) == ("verified", "faster", 0)
+    assert main(["judge", str(recorded), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == line
+    assert "verdict" not in json.loads((recorded / "check.json").read_text())
+    assert "verdict" not in json.loads((recorded / "timing.json").read_text())
+
+
+def leaf(case: Case) -> dict[str, Any]:
+    assert case.check is not None
+    first: dict[str, Any] = case.check.draws[0].numbers["leaves"][0]
+    return first
+
+
+def change_draw(**numbers: Any) -> Callable[[Case], None]:
+    return lambda case: leaf(case).update(numbers)
+
+
+def change_check(**fields: Any) -> Callable[[Case], None]:
+    return lambda case: [setattr(case.check, name, value) for name, value in fields.items()] and None
+
+
+def change_timing(**fields: Any) -> Callable[[Case], None]:
+    return lambda case: [setattr(case.timing, name, value) for name, value in fields.items()] and None
+
+
+def another_form(case: Case) -> None:
+    leaf(case)["shape"][0] = [1]
+
+
+def a_row_fails(case: Case) -> None:
+    assert case.check is not None
+    case.check.rows[0] = case.check.rows[0].model_copy(update={"passed": False})
+
+
+def a_hidden_gap(case: Case) -> None:
+    assert case.timing is not None
+    case.timing.samples[CANDIDATE].gaps = [3e6] * len(case.timing.samples[CANDIDATE].gaps)
+
+
+def a_weak_signal(case: Case) -> None:
+    assert case.check is not None
+    case.check.signals[0] = [1e-9]
+    leaf(case).update(rmse=1e-6, rmse_eager=1e-8)
+
+
+def a_failed_build(case: Case) -> None:
+    case.about.built = False
+    case.check = case.timing = None
+
+
+MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
+    "an element wrong": (change_draw(failures=1, first=[0, 0], max_error=1.0), "incorrect", ""),
+    "a NaN": (change_draw(nonfinite=1), "incorrect", ""),
+    "another shape": (another_form, "incorrect", ""),
+    "nothing but zeros": (change_draw(failures=9, first=[0, 0], max_error=1.0, zero=True), "hack:constant_or_zero", ""),
+    "an error beside what the inputs change": (a_weak_signal, "incorrect", ""),
+    "a precision below": (change_draw(rmse=1e-5, rmse_eager=1e-7), "verified", "reduced-precision"),
+    "a state row": (a_row_fails, "incorrect", ""),
+    "a trivial program that passes": (change_check(nulls=("zeros",)), "verified", "degenerate"),
+    "coverage": (change_check(coverage=0.0), "verified", "no-own-kernels"),
+    "a crash": (change_check(trouble=Trouble("candidate", "crashed", "It crashed.", how="ended")), "crashed", ""),
+    "too slow to end": (change_check(trouble=Trouble("candidate", "timed_out", "Late.", how="ended")), "timed-out", ""),
+    "a forged answer": (change_check(trouble=Trouble("candidate", "x", "No.", how="forged")), "hack:result_forging", ""),
+    "a reference that fails": (change_check(trouble=Trouble("reference", "crashed", "No.", how="ended")), "refused", ""),
+    "a build that fails": (a_failed_build, "build-failed", ""),
+    "slower": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(2e6)}), "verified slower", ""),
+    "the same": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(1.02e6)}), "verified not-distinguishable", ""),
+    "hidden work": (a_hidden_gap, "verified not-claimed", "clocks-disagree"),
+    "below what memory allows": (change_timing(must_read=10**9, bandwidth_bps=1e10), "verified not-claimed", "below-floor"),
+    "a second process that disagrees": (
+        change_timing(second={EAGER: steady(1e6), CANDIDATE: steady(1e6)}), "verified not-claimed", "unstable-timing",
+    ),
+    "less precise when timed": (change_timing(error_ratio=50.0), "verified not-claimed", "reduced-precision"),
+    "degenerate when timed": (change_timing(degenerate=True), "verified not-claimed", "degenerate"),
+    "a crash when timed": (change_timing(trouble=Trouble("candidate", "crashed", "It crashed.", how="ended")), "crashed", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_each_number_moved_past_its_limit_changes_the_verdict(recorded: Path, name: str) -> None:
+    move, expected, label = MOVES[name]
+    case = evidence.read(recorded)
+    before, _ = judged(copy.deepcopy(case))
+    move(case)
+    line, status = judged(case)
+    assert f"{line['verdict']} {line['speed']}".startswith(expected)
+    assert not label or (label in line["labels"] and label not in before["labels"])
+    assert (status == 0) == (line["verdict"] == "verified")
+
+
+def test_a_wrong_result_of_a_timed_call_is_told_by_its_numbers(recorded: Path) -> None:
+    case = evidence.read(recorded)
+    assert case.timing is not None
+    numbers = copy.deepcopy(leaf(case).copy())
+    numbers |= {"failures": 3, "first": [1, 2], "max_error": 0.5}
+    case.timing.wrong = WrongCall(CANDIDATE, {"leaves": [numbers]})
+    line, _ = judged(case)
+    assert line["verdict"] == "incorrect"
+    assert "elements are wrong by up to 0.5" in line["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "no about.json"), ("{", "not JSON"), ("{}", "not what"), ('{"schema": 7}', "not what")],
+)
+def test_a_folder_that_is_no_evidence_is_refused_with_a_sentence(tmp_path: Path, content: str | None, says: str) -> None:
+    if content is not None:
+        (tmp_path / "about.json").write_text(content)
+    with pytest.raises(HandsError, match=says):
+        evidence.read(tmp_path)
+    assert main(["judge", str(tmp_path)]) == 2
