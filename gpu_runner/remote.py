@@ -27,6 +27,7 @@ MAX_BUFFERED = 2000  # progress messages kept while the web process is away
 MAX_LOG = 64 * 1024  # characters of one stream kept in one message
 MAX_BATCH = 200
 CLAIM_PATIENCE_S = 300.0
+MAX_FAILED = 12  # answers of 500 to one report, about a minute and a half: longer than a database is busy
 
 
 class Gone(Exception):
@@ -91,13 +92,15 @@ class JobClient:
     def report(self, report: dict[str, Any] | None, error: str = "", seconds: float = 0.0) -> bool:
         """Deliver what came out: a report, or why the machine could not make one. True when it was accepted.
 
-        All progress goes first, so that the page sees things in order. Blocks until the endpoint answers.
+        All progress goes first, so that the page sees things in order. Blocks until the endpoint answers. What the endpoint
+        does not understand, or fails over again and again, becomes a sentence: this runner's other jobs must not wait for it.
         """
         self._stop_sending()
-        pause = 0.2
+        pause, failed = 0.2, 0
         while True:
             try:
-                self._flush()
+                if failed < MAX_FAILED:
+                    self._flush()
                 self._post("report", {"claim": self._claim, "report": report, "error": error, "seconds": seconds})
                 return True
             except Gone:
@@ -105,6 +108,13 @@ class JobClient:
                 return False
             except OSError as trouble:
                 log.info("the report waits: %s", trouble)
+                status = trouble.code if isinstance(trouble, urllib.error.HTTPError) else 0
+                failed += MAX_FAILED if status in (400, 413) else status == 500
+                if failed >= MAX_FAILED:
+                    report, error = (
+                        None,
+                        f"The site could not take in the report of this step (status {status}); its log says why.",
+                    )
                 time.sleep(pause)
                 pause = min(2 * pause, MAX_PAUSE_S)
 

@@ -14,19 +14,21 @@ Payload = dict[str, Any]
 
 def plain(value: Contract | Payload) -> Payload:
     """A contract as JSON that every parser reads: numbers that are not finite become strings, as in the contracts' own JSON."""
-    cleaned = _finite(value.model_dump(mode="json") if isinstance(value, Contract) else value)
+    cleaned = storable(value.model_dump(mode="json") if isinstance(value, Contract) else value)
     return cleaned if isinstance(cleaned, dict) else {}
 
 
-def _finite(value: Any) -> Any:
+def storable(value: Any) -> Any:
+    """The same JSON as every parser and every database takes it. Programs utter what they like, and it travels far:
+    numbers that are not finite, halves of characters, null bytes."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {storable(str(k)): storable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
+        return [storable(v) for v in value]
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()  # lone surrogates have no bytes
+        return value.encode(errors="replace").decode().replace("\0", "\ufffd")
     return value
 
 

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
-from agents.events import Event, events_of_progress
+from agents.events import Event, events_of_progress, storable
 from agents.state import Step
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, Progress, Report, Task
@@ -130,8 +130,8 @@ def claim(job_id: int, worker: str) -> str:
 def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
     """Take in a batch and renew the lease; True: stop, the run is cancelled. A batch taken before is not told again."""
     try:
-        said = _PROGRESS.validate_python(messages)
-    except ValidationError:
+        said = _PROGRESS.validate_python(storable(messages))
+    except (ValidationError, RecursionError):
         logger.warning("job %s: a batch of progress cannot be read", job_id)
         said = []
     now = timezone.now()
@@ -173,11 +173,13 @@ def report(job_id: int, mine: str, body: dict[str, Any] | None, error: str, seco
         return
     if body is not None:
         try:
-            _REPORT.validate_python(body)
+            _REPORT.validate_python(body := storable(body))
         except ValidationError as problem:
             body, error = None, f"The runner's report cannot be read: {problem.error_count()} fields are wrong."
+        except RecursionError:
+            body, error = None, "The runner's report cannot be read: it is nested too deep."
     job.state = JobState.DONE if body is not None else JobState.FAILED
-    job.report, job.error, job.seconds = body, error[:4000], max(0.0, seconds)
+    job.report, job.error, job.seconds = body, storable(error)[:4000], max(0.0, seconds)
     job.done_at, job.lease_expires = timezone.now(), None
     job.save()
     settle(job)

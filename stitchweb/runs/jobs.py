@@ -100,7 +100,7 @@ def artifact(request: HttpRequest, pk: int, name: str) -> dict[str, Any]:
 def _body(request: HttpRequest) -> dict[str, Any]:
     try:
         body = json.loads(_read(request, MAX_BODY))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Bad("The body is not JSON.") from None
     if not isinstance(body, dict):
         raise Bad("The body is not an object.")

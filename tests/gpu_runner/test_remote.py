@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +24,7 @@ class Endpoint:
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
         self.status: dict[str, int] = {}
+        self.refuses: Callable[[dict[str, Any]], int] = lambda body: 200
         self.cancel = False
         self.lost_answers = 0  # requests taken in whose answer never arrives
         endpoint = self
@@ -38,7 +39,9 @@ class Endpoint:
                     endpoint.lost_answers -= 1
                     self.close_connection = True
                     return
-                self.send_response(endpoint.status.get(action, 200))
+                body = endpoint.said[-1][1]
+                refused = endpoint.refuses(body) if isinstance(body, dict) else 200
+                self.send_response(endpoint.status.get(action, refused))
                 self.end_headers()
                 self.wfile.write(json.dumps({"claim": "c", "cancel": endpoint.cancel}).encode())
 
@@ -168,6 +171,22 @@ def test_a_job_that_became_anothers_is_given_up(endpoint: Endpoint, client: JobC
     assert client.cancelled.wait(20)
     assert client.gone
     assert not client.report({"kind": "build"})
+
+
+@pytest.mark.parametrize(("status", "times"), [(413, 1), (400, 1), (500, remote.MAX_FAILED)])
+def test_a_report_that_the_site_cannot_take_in_becomes_a_sentence(
+    endpoint: Endpoint, client: JobClient, status: int, times: int
+) -> None:
+    client.claim()
+    delivered: list[bool] = []
+    endpoint.refuses = lambda body: status if body.get("report") else 200
+    sender = threading.Thread(target=lambda: delivered.append(client.report({"kind": "build"})), daemon=True)
+    sender.start()
+    sender.join(20)
+    assert delivered == [True], "the runner waits for ever, and its queue with it"
+    sent = [body for action, body in endpoint.said if action == "report"]
+    assert [body["report"] for body in sent] == [{"kind": "build"}] * times + [None]
+    assert f"status {status}" in sent[-1]["error"]
 
 
 def test_an_artifact_is_sent_with_the_claim(endpoint: Endpoint, client: JobClient) -> None:

@@ -158,6 +158,21 @@ def test_a_report_that_cannot_be_read_ends_the_step_with_the_cause(run: Run, run
     assert "cannot be read" in job.error
 
 
+def test_a_report_is_stored_whatever_a_program_put_into_it(run: Run, runner: Runner) -> None:
+    runner.claim()
+    uttered = {"init_inputs": [float("nan"), float("-inf"), "half \ud800", "null \0"]}
+    assert runner.report(report() | uttered) == (200, {})
+    job = Job.objects.get()
+    assert job.state == JobState.DONE
+    assert job.report["init_inputs"] == ["NaN", "-Infinity", "half ?", "null \ufffd"]
+
+
+def test_an_error_is_stored_whatever_a_program_put_into_it(run: Run, runner: Runner) -> None:
+    runner.claim()
+    assert runner.report(None, error="half \ud800, null \0") == (200, {})
+    assert Job.objects.get().error == "half ?, null \ufffd"
+
+
 @pytest.mark.parametrize("body", [{}, {"claim": 5}, {"claim": "x", "report": "text"}, {"claim": "x", "seconds": "long"}])
 def test_a_malformed_report_is_refused_with_a_sentence(runner: Runner, body: dict[str, Any]) -> None:
     runner.claim()
@@ -166,9 +181,10 @@ def test_a_malformed_report_is_refused_with_a_sentence(runner: Runner, body: dic
     assert answer["error"].endswith(".")
 
 
-def test_what_is_not_json_is_refused(runner: Runner) -> None:
+@pytest.mark.parametrize("data", [b"{", b"[" * 100_000])
+def test_what_is_not_json_is_refused(runner: Runner, data: bytes) -> None:
     headers = {"Authorization": f"Bearer {runner.job['token']}"}
-    answer = Client().post(f"/jobs/{runner.job['id']}/claim", b"{", content_type="application/json", headers=headers)
+    answer = Client().post(f"/jobs/{runner.job['id']}/claim", data, content_type="application/json", headers=headers)
     assert answer.status_code == 400
 
 
