@@ -152,8 +152,10 @@ def bubblewrap(
 
     def reachable(path: Path) -> str:
         # What lies below /tmp is staged as well: the keeper covers that folder to stage anything.
-        if not root or (open_to_all(path) and not _under(Path(os.path.realpath(path)), ("/tmp",))):  # noqa: S108
-            return str(path)
+        # The place that links lead to: a folder on the way there may be closed, or covered itself.
+        real = Path(os.path.realpath(path))
+        if not root or (open_to_all(real) and not _under(real, ("/tmp",))):  # noqa: S108
+            return str(real)
         if path not in places:
             places[path] = f"/tmp/{len(places)}"  # noqa: S108 - the keeper's private one
         return places[path]

@@ -85,6 +85,13 @@ def test_as_root_what_lies_below_the_folder_that_staging_covers_is_staged_too() 
         assert folder in [source for source, _ in plan.staging]
 
 
+def test_as_root_what_is_reached_through_a_link_is_shown_from_where_it_lies(tmp_path: Path) -> None:
+    link = tmp_path / "packages"
+    link.symlink_to("/usr/share")
+    tmp_path.chmod(0o700)
+    assert pairs(options(root=True, packages=(link,)), "--ro-bind")[str(link)] == "/usr/share"
+
+
 def test_a_path_is_open_to_all_only_with_every_folder_above_it(tmp_path: Path) -> None:
     assert recipe.open_to_all(Path("/usr"))
     (tmp_path / "file").write_text("x")
