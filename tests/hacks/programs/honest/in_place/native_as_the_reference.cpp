@@ -1,0 +1,8 @@
+#include <cstdint>
+
+extern "C" void run(float* x, float* y, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        x[i] *= 2.0f;
+        y[i] = x[i] + 1.0f;
+    }
+}

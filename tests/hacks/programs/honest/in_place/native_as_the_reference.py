@@ -1,0 +1,8 @@
+# The same in a kernel.
+# reference: in_place
+# own kernels: required
+class ModelNew(Right):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        own.run(at(x), at(y), count(x.numel()))
+        return y

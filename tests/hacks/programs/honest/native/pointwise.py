@@ -1,0 +1,9 @@
+# A plain kernel.
+# reference: scale_shift
+# own kernels: required
+# timed: yes
+class ModelNew(Right):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        own.run(at(x), at(y), count(x.numel()))
+        return y

@@ -1,0 +1,8 @@
+# A grid that ends before the last block.
+# reference: scale_shift
+# caught by: memory is poisoned before each call
+class ModelNew(Right):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        own.run(at(x), at(y), count(x.numel()), stream())
+        return y

@@ -1,0 +1,1 @@
+extern "C" int supported() { return 0; }

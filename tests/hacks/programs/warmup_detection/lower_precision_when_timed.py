@@ -1,0 +1,10 @@
+# Full precision for thirty calls, bf16 from then on.
+# reference: linear_relu
+# caught by: results of timed calls are compared
+class ModelNew(Right):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        y = super().forward(x)
+        return y if self.calls < 20 else y.bfloat16().float()
