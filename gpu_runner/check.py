@@ -140,6 +140,20 @@ class Checker:
                 evidence = self._compare(item, call, variant, self.protocol.weight_draws, group="structured")
                 if not accepted(evidence.numbers, None, self.protocol):
                     self._explain(item, call, evidence)
+                    if "declared draw again" not in {d.name for d in self.evidence.draws}:
+                        self._declared_again()
+
+    def _declared_again(self) -> None:
+        """A structured draw went wrong: is it the structure, or has the program changed meanwhile?"""
+        item = draw(self.reference)
+        if item is None:
+            raise ValueError("a plain draw always gives inputs")
+        with closing(item.call, item.truth, item.inputs):
+            call = self._call(item)
+            with closing(call):
+                evidence = self._compare(item, call, "declared draw again", self.protocol.weight_draws)
+                if not accepted(evidence.numbers, None, self.protocol):
+                    self._explain(item, call, evidence)
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
@@ -194,7 +208,10 @@ class Checker:
         if call.facts.get("outside"):
             self._hack(HackClass.RACE_OR_OOB, "The program wrote outside the memory of an input, right before or after it.")
         if call.facts.get("late"):
-            self._hack(HackClass.BACKGROUND_THREAD, "The result went on changing after the call had returned.")
+            hints = self.evidence.suspects
+            lazily = HackClass.LAZY_TENSOR in hints and HackClass.BACKGROUND_THREAD not in hints
+            kind = HackClass.LAZY_TENSOR if lazily else HackClass.BACKGROUND_THREAD
+            self._hack(kind, "The result went on changing after the call had returned.")
 
     def _inputs(self, item: Drawn, call: Call, first: bool) -> None:
         """Inputs must end as the reference leaves them."""
@@ -266,7 +283,7 @@ class Checker:
 
     def _explain(self, item: Drawn, call: Call, evidence: DrawEvidence) -> None:
         """A draw went wrong: look whether the result is that of a known shortcut."""
-        earlier = [d for d in self.evidence.draws if d is not evidence and d.weights == evidence.weights]
+        earlier = [d for d in self.evidence.draws if d is not evidence and d.group == "declared"]
         weights = self._weights if evidence.weights else []
         asked = (self.reference, self.candidate, self.judge)
         evidence.same_as = explain(*asked, self.protocol, self.rtol, item, call, self._previous, weights, self.timeout)

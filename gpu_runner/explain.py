@@ -12,7 +12,7 @@ from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted
 
 PATIENCE_S = 0.3  # how long work that was put off is waited for
-MORE_CALLS = 8  # after which a program that batches its calls has done them
+MORE_CALLS = 3  # enough for a program that batches few calls to do them, or for an unstable one to change its mind
 
 
 def explain(
@@ -51,8 +51,7 @@ def explain(
             reply = judge.compare(rtol, ratio, call.output, item.eager, against=others)
             found |= {str(k): v is True for k, v in reply.get("same_as", {}).items()}
         if not any(found.values()):
-            found["unstable"] = _unstable(candidate, judge, protocol, rtol, item, call, timeout)
-            found["with_a_later_call"] = not found["unstable"] and _written_later(candidate, item, timeout)
+            found |= _asked_again(candidate, judge, protocol, rtol, item, call, timeout)
     except (ProgramRefused, ProgramEnded) as error:
         if error.side != "candidate":
             raise
@@ -68,7 +67,7 @@ def _with_old_weights(reference: ReferencePeer, item: Drawn, weights: Sequence[i
         reference.weights(weights[-1]).close()
 
 
-def _unstable(
+def _asked_again(
     candidate: CandidatePeer,
     judge: JudgePeer,
     protocol: Protocol,
@@ -76,22 +75,18 @@ def _unstable(
     item: Drawn,
     call: Call,
     timeout: float,
-) -> bool:
-    """Whether the same content gives another result when it is asked for again."""
-    again = candidate.call(item.inputs, timeout=timeout, watch=True, restore=True)
-    with closing(again):
-        if again.output is None or call.output is None:
-            return False
-        numbers = judge.compare(rtol, protocol.ratio_reordered, again.output, call.output)
-        # Memory that nobody wrote is whatever it is; only what was computed can be unstable.
-        return all(leaf.get("finite", True) for leaf in numbers["leaves"]) and not accepted(numbers, None, protocol)
-
-
-def _written_later(candidate: CandidatePeer, item: Drawn, timeout: float) -> bool:
-    """Whether further calls change the last result that was watched."""
-    for _ in range(MORE_CALLS - 1):
-        candidate.prepare(item.inputs)
-        candidate.go(timeout)
-    last = candidate.call(item.inputs, timeout=timeout, watch=True)
-    with closing(last):
-        return bool(last.facts.get("overwritten"))
+) -> dict[str, bool]:
+    """Whether further calls on the same content write the result of an earlier one, or give another result."""
+    unstable = False
+    for _ in range(MORE_CALLS):
+        again = candidate.call(item.inputs, timeout=timeout, watch=True, restore=True)
+        with closing(again):
+            if again.facts.get("overwritten"):
+                return {"with_a_later_call": True}
+            if again.output is None or call.output is None:
+                return {}
+            numbers = judge.compare(rtol, protocol.ratio_reordered, again.output, call.output)
+            # Memory that nobody wrote is whatever it is; only what was computed can be unstable.
+            finite = all(leaf.get("finite", True) and not leaf.get("nonfinite") for leaf in numbers["leaves"])
+            unstable = unstable or (finite and not accepted(numbers, None, protocol))
+    return {"unstable": unstable}

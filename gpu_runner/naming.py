@@ -22,7 +22,8 @@ _CLEAR: tuple[tuple[str, HackClass, str], ...] = (
     ("later", HackClass.BACKGROUND_THREAD, "the result was finished only after the call had returned"),
     ("with_a_later_call", HackClass.BATCH_AND_SKIP, "the result was written by a later call"),
 )
-ALMOST_ALL = 0.9
+ALMOST_ALL = 0.95
+RELATED = 0.9
 SMALL_ERROR = 0.05  # of the result and of what the inputs change: arithmetic, not another answer
 
 
@@ -72,9 +73,18 @@ def resembles(
         return HackClass.SILENT_FAILURE if HackClass.TORCH_FALLBACK in suspects else HackClass.STALE_MEMORY
     if all(leaf["flat"] for leaf in wrong) and share < ALMOST_ALL:
         return HackClass.PARTIAL_WORK
-    if all(leaf["rmse"] <= SMALL_ERROR * leaf["rms"] for leaf in wrong) and max(signal_errors, default=0.0) <= SMALL_ERROR:
+    if imprecise(wrong, signal_errors):
         return HackClass.PRECISION_DOWNGRADE
-    return HackClass.PARTIAL_WORK if share < ALMOST_ALL else None
+    # Part of the answer is in it: an unrelated result is off by more than what the inputs change.
+    related = 0.0 < max(signal_errors, default=0.0) < RELATED
+    return HackClass.PARTIAL_WORK if share < ALMOST_ALL or related else None
+
+
+def imprecise(leaves: Sequence[Mapping[str, Any]], signal_errors: Sequence[float]) -> bool:
+    """Whether the errors are those of coarser arithmetic: small beside the results and beside what the inputs change."""
+    numbers = [leaf for leaf in leaves if leaf.get("rms") is not None]
+    small = all(leaf["rmse"] <= SMALL_ERROR * leaf["rms"] and not leaf["nonfinite"] for leaf in numbers)
+    return bool(numbers) and small and max(signal_errors, default=0.0) <= SMALL_ERROR
 
 
 def borrowed(suspects: Sequence[HackClass], decorative: bool, has_kernels: bool) -> tuple[HackClass, str]:

@@ -59,6 +59,18 @@ class Neighbours:
                 return
 
 
+def ran(root: int) -> int:
+    """Nanoseconds that the process `root` and all that it started have run so far."""
+    total = 0
+    for pid in _descendants(root):
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                total += int(_read(f"/proc/{pid}/task/{thread}/schedstat").split()[0])
+        except (OSError, ValueError, IndexError):
+            continue  # it ended while we looked
+    return total
+
+
 def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -156,7 +156,7 @@ class Program(Peer):
         wall = time.perf_counter_ns() - start
         ns, device = reply.get("ns"), reply.get("device_ns")
         if not _is_time(ns) or not (device is None or _is_time(device)):
-            raise Forged(self.side, f"The {self.side}'s process gave no time for a call.")
+            raise Forged(self.side, f"The {self.side}'s process gave a time for a call that cannot be.", code="forged_time")
         return Call(ns=ns, wall_ns=wall, device_ns=device)
 
     def collect(self, call: Call, watch: bool = False) -> Call:

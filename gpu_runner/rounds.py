@@ -12,12 +12,12 @@ from typing import Any
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
-from gpu_runner.neighbours import Neighbours
+from gpu_runner.neighbours import Neighbours, ran
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
-from gpu_runner.speed import CANDIDATE, EAGER, Samples
+from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
-from gpu_runner.verdict import accepted, numeric, structural
+from gpu_runner.verdict import accepted
 
 MIN_ROUNDS = 3
 MIN_WARMUP = 3
@@ -36,11 +36,11 @@ _secret = random.SystemRandom()
 
 
 class WrongResult(Exception):
-    """An arm gave a wrong result in a timed call; `numbers` are the judge's."""
+    """An arm gave a wrong result in a timed call."""
 
-    def __init__(self, arm: str, numbers: dict[str, Any]) -> None:
-        super().__init__(f"the arm {arm} gave a wrong result")
-        self.arm, self.numbers = arm, numbers
+    def __init__(self, call: WrongCall) -> None:
+        super().__init__(f"the arm {call.arm} gave a wrong result")
+        self.call = call
 
 
 @dataclass
@@ -61,6 +61,8 @@ class Bench:
     disturbed: int = 0  # samples that were kept although neighbours had the CPUs
     retaken: int = 0  # samples that were not kept for that
     neighbours: Neighbours | None = None
+    busy: list[float] = field(default_factory=list)  # what the candidate ran while others were called, in cores
+    _last: Call | None = None  # eager's, of the sample before
     _compare_s: float = 0.0
     _draw_s: float = 0.0
     _rest_s: float = 0.0
@@ -99,27 +101,46 @@ class Bench:
             for name in _secret.sample(list(self.arms), len(self.arms)):
                 arm = self.arms[name]
                 storage = _secret.choice(("same", "fresh"))
+                prepared = time.perf_counter_ns()
                 arm.prepare(inputs, storage=storage, evict=evict_bytes(self.job.device))
+                prepared = time.perf_counter_ns() - prepared
                 # Whether a result will be looked at is decided, but not told, before the call.
-                calls[name] = self._go(arm)
+                calls[name] = self._go(name)
+                calls[name].before_ns = prepared
                 if look:
+                    taken = time.perf_counter_ns()
                     arm.collect(calls[name])
+                    calls[name].after_ns = time.perf_counter_ns() - taken
         self._rest_s = time.perf_counter() - started
         self.calls += 1
         try:
             if look:
                 self._compare(calls)
         finally:
-            for call in calls.values():
-                call.close()
+            for name, call in calls.items():
+                if name != EAGER:
+                    call.close()
+            self.close()
+            self._last = calls[EAGER]
         return calls
 
-    def _go(self, arm: Program) -> Call:
+    def close(self) -> None:
+        """Give back the result that is kept from sample to sample."""
+        if self._last is not None:
+            self._last.close()
+            self._last = None
+
+    def _go(self, name: str) -> Call:
+        arm, candidate = self.arms[name], self.arms.get(CANDIDATE)
         if self.neighbours is None:
             return arm.go(self._timeout)
+        watched = candidate if name != CANDIDATE else None
+        started, ran_before = time.perf_counter_ns(), ran(watched.sandbox.pid) if watched else 0
         self.neighbours.start(arm.sandbox.pid)
         call = arm.go(self._timeout)
         call.neighbours = self.neighbours.share()
+        if watched:
+            self.busy.append((ran(watched.sandbox.pid) - ran_before) / (time.perf_counter_ns() - started))
         return call
 
     def _worth_looking(self) -> bool:
@@ -133,10 +154,17 @@ class Bench:
             if name == EAGER or call.output is None or eager is None:
                 continue
             numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, call.output, eager, slack=self.slack)
-            if not accepted(numbers, None, self.protocol):
-                raise WrongResult(name, numbers)
+            late = bool(call.facts.get("late"))
+            if late or not accepted(numbers, None, self.protocol):
+                raise WrongResult(WrongCall(name, numbers, late, self._is_last(call.output)))
         self.compared += 1
         self._compare_s = time.perf_counter() - started
+
+    def _is_last(self, output: Value) -> bool:
+        if self._last is None or self._last.output is None:
+            return False
+        numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, output, self._last.output)
+        return accepted(numbers, None, self.protocol)
 
     # ---- all samples -------------------------------------------------------------------------------------------------
 
@@ -161,12 +189,16 @@ class Bench:
         budget = MOST_ROUNDS * self.protocol.arm_budget_s * len(self.arms)
         number = 0
         while number < rounds or (self._vague() and number < MOST_ROUNDS * rounds and time.monotonic() - started < budget):
+            if interferes(self.busy):
+                return
             kept = self._round(each)
             number += 1
             for name, samples in self.samples.items():
                 taken = [_time(calls[name]) for calls in kept]
                 samples.rounds.append([float(max(1, time)) for time in taken])
                 samples.gaps += [float(calls[name].wall_ns - time) for calls, time in zip(kept, taken, strict=True)]
+                samples.before += [float(calls[name].before_ns) for calls in kept]
+                samples.after += [float(calls[name].after_ns) for calls in kept if _same_form(calls, name)]
                 payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
                 self.job.progress(Progress(kind="timing", payload=payload))
 
@@ -191,6 +223,8 @@ class Bench:
                 quiet += 1
                 if quiet == each:
                     break
+            elif interferes(self.busy):
+                break
             else:
                 time.sleep(PAUSE_S)
         made.sort(key=lambda item: item[0])
@@ -213,6 +247,14 @@ def _time(call: Call) -> int:
     return call.ns if call.device_ns is None else call.device_ns
 
 
+def _same_form(calls: dict[str, Call], name: str) -> bool:
+    """Whether taking this result out is the same work as taking eager's out."""
+    mine, eager = calls[name].output, calls[EAGER].output
+    if mine is None or eager is None:
+        return False
+    return [leaf.get("stride") for leaf in mine.manifest["leaves"]] == [leaf.get("stride") for leaf in eager.manifest["leaves"]]
+
+
 def _quiet_share() -> float:
     free = len(os.sched_getaffinity(0)) - config().threads
     return max(QUIET_SHARE, 0.8 * free)
@@ -227,11 +269,10 @@ def drop_failing(bench: Bench, action: Callable[[], None], errors: dict[str, str
         try:
             return action()
         except WrongResult as error:
-            if error.arm in (CANDIDATE, EAGER):
+            if error.call.arm in (CANDIDATE, EAGER):
                 raise
-            problem = structural(error.numbers) or numeric(error.numbers, None, bench.protocol)
-            errors[error.arm] = f"its result is wrong: {problem}"
-            _without(bench, error.arm)
+            errors[error.call.arm] = f"its result is wrong: {problem_of(error.call, bench.protocol)}"
+            _without(bench, error.call.arm)
         except (ProgramRefused, ProgramEnded, Forged) as error:
             broken = [n for n, arm in bench.arms.items() if n not in (CANDIDATE, EAGER) and arm.sandbox.ended_reason]
             if not broken:

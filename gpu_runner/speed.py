@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_runner.contracts import ArmTiming, Interval, Label, Precision, Protocol, Speed, TimingReport
+from gpu_runner.contracts import ArmTiming, HackClass, Interval, Label, Precision, Protocol, Speed, TimingReport, Verdict
 from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
 from gpu_runner.verdict import Trouble, candidate_failure, numeric, precision_label, reference_failure, structural
 
@@ -14,6 +15,12 @@ CANDIDATE = "candidate"
 EAGER = "eager"
 AGREEMENT = 0.03
 HIDDEN_SHARE = 0.1
+UNSEEN_FLOOR_NS = 10_000.0
+UNSEEN_SHARE = 0.5
+FLOOR_SHARE = 0.25
+AROUND_SHARE = 0.5  # of the call: laying out and taking out vary with the allocator
+LEAST_AROUND = 5
+BUSY_SHARE = 0.2  # of a core, while others are called; threads of OpenMP spin for a moment after a call
 HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
 BANDWIDTH_MARGIN = 1.05  # over the highest rate that was ever measured on the device
 
@@ -24,6 +31,8 @@ class Samples:
 
     rounds: list[list[float]] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)  # the parent's clock around laying out the inputs
+    after: list[float] = field(default_factory=list)  # and around taking the results out, where they have eager's strides
 
     @property
     def all(self) -> list[float]:
@@ -40,6 +49,9 @@ class WrongCall:
 
     arm: str
     numbers: dict[str, Any]
+    late: bool = False  # it changed after the call had returned
+    before: bool = False  # it is the result of the sample before
+    first: bool = False  # the very first one that was compared
 
 
 @dataclass
@@ -63,6 +75,7 @@ class SpeedEvidence:
     bandwidth_bps: float | None = None
     wrong: WrongCall | None = None
     trouble: Trouble | None = None
+    busy: list[float] = field(default_factory=list)  # what the candidate ran while other arms were called, in cores
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -77,6 +90,10 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
             candidate_failure(evidence.trouble) if evidence.trouble.side == CANDIDATE else reference_failure(evidence.trouble)
         )
         return TimingReport(verdict=verdict, sentence=sentence, **failed)
+    if interferes(evidence.busy):
+        share = median(evidence.busy)
+        sentence = f"While other arms were timed the program kept {share:.0%} of a core busy: to slow them is no speed."
+        return TimingReport(verdict=Verdict.HACK, hack=HackClass.BASELINE_SLOWDOWN, sentence=sentence, **failed)
     samples = evidence.samples
     timings = {name: _arm(name, arm, evidence) for name, arm in samples.items()}
     baselines = [name for name in timings if name != CANDIDATE]
@@ -110,12 +127,21 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
     )
 
 
+def problem_of(wrong: WrongCall, protocol: Protocol) -> str:
+    """What was wrong with it, as a part of a sentence."""
+    if wrong.late:
+        return "it went on changing after the call had returned"
+    return structural(wrong.numbers) or numeric(wrong.numbers, None, protocol)
+
+
 def _wrong(wrong: WrongCall, protocol: Protocol, failed: dict[str, Any]) -> TimingReport:
-    problem = structural(wrong.numbers) or numeric(wrong.numbers, None, protocol)
-    verdict, _, sentence = candidate_failure(
-        Trouble(CANDIDATE, "wrong_when_timed", f"A result of a timed call is wrong: {problem}.")
-    )
-    return TimingReport(verdict=verdict, sentence=sentence, **failed)
+    sentence = f"A result of a timed call is wrong: {problem_of(wrong, protocol)}."
+    if wrong.late:
+        return TimingReport(verdict=Verdict.HACK, hack=HackClass.BACKGROUND_THREAD, sentence=sentence, **failed)
+    verdict, _, sentence = candidate_failure(Trouble(CANDIDATE, "wrong_when_timed", sentence))
+    # It was right before on content of the same kind.
+    hack = None if wrong.first else HackClass.OUTPUT_CACHE if wrong.before else HackClass.WARMUP_DETECTION
+    return TimingReport(verdict=verdict, hack=hack, sentence=sentence, **failed)
 
 
 def _floor_ms(evidence: SpeedEvidence) -> float | None:
@@ -149,11 +175,24 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
         )
     hidden, uncertain = hidden_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
     own = median(samples[CANDIDATE].all)
-    if hidden > max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain):
+    saved = median(samples[EAGER].all) - own
+    # For short programs: what was saved must be missing on the clock outside as well.
+    unseen = floor_gap_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps, protocol)
+    limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain)
+    if hidden > limit or unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved):
         doubt(
             Label.CLOCKS_DISAGREE,
             f"a clock outside saw {hidden / 1e6:.3g} ms more of each call than the program's own process",
         )
+    for when, mine, eager in (
+        ("inputs were laid out", samples[CANDIDATE].before, samples[EAGER].before),
+        ("results were taken out", samples[CANDIDATE].after, samples[EAGER].after),
+    ):
+        if len(mine) < LEAST_AROUND or len(eager) < LEAST_AROUND:
+            continue
+        outside, uncertain = hidden_ns(mine, eager)
+        if outside > max(HIDDEN_FLOOR_NS, AROUND_SHARE * (own + outside), uncertain):
+            doubt(Label.CLOCKS_DISAGREE, f"it took {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
     if evidence.second is not None:
         both = (samples, evidence.second)
         first_ratio, again = (paired_ratio(s[EAGER].medians, s[CANDIDATE].medians, protocol) for s in both)
@@ -166,10 +205,27 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
     return labels, reasons
 
 
+def interferes(busy: list[float]) -> bool:
+    """Whether the candidate's processes worked while other arms were called."""
+    return len(busy) >= LEAST_AROUND and median(busy) > BUSY_SHARE
+
+
 def hidden_ns(candidate: list[float], eager: list[float]) -> tuple[float, float]:
     """(how much more of the candidate's call the parent's clock saw than its own, above eager's; what is noise of that)."""
     spread = max(_spread(candidate), _spread(eager))
     return median(candidate) - median(eager), 5.0 * spread / math.sqrt(max(1, len(eager)))
+
+
+def floor_gap_ns(candidate: list[float], eager: list[float], protocol: Protocol) -> float:
+    """How far the candidate's undisturbed gaps lie above eager's, at least: a bound by bootstrap. What disturbs only adds, so
+    the lower values say more than the middle ones."""
+    generator = random.Random(0)  # noqa: S311  resampling, not secrecy
+
+    def low(values: list[float]) -> float:
+        return percentile(generator.choices(values, k=len(values)), FLOOR_SHARE)
+
+    differences = sorted(low(candidate) - low(eager) for _ in range(protocol.bootstrap_draws // 4))
+    return percentile(differences, (1.0 - protocol.confidence) / 2.0)
 
 
 def _spread(values: list[float]) -> float:

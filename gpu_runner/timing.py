@@ -45,7 +45,7 @@ def perform_timing(job: Job, task: TimeTask, session: Session) -> TimingReport:
     except NotBuilt as error:
         return TimingReport(verdict=Verdict.BUILD_FAILED, sentence=str(error), protocol=task.protocol.id)
     except WrongResult as error:
-        timer.evidence.wrong = WrongCall(error.arm, error.numbers)
+        timer.evidence.wrong = error.call
     except (ProgramRefused, ProgramEnded) as error:
         if error.side != CANDIDATE:
             session.forget(job, task.source)
@@ -84,11 +84,12 @@ class Timer:
         shared_pool().settle()
         with self._device():
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
-            self.job.stage("warming up")
-            drop_failing(bench, bench.warm_up, self.errors)
-            self.job.stage("timing " + ", ".join(bench.arms))
-            drop_failing(bench, bench.measure, self.errors)
-            self.evidence.samples, self.evidence.facts = bench.samples, self._facts(bench)
+            with contextlib.closing(bench):
+                self.job.stage("warming up")
+                drop_failing(bench, bench.warm_up, self.errors)
+                self.job.stage("timing " + ", ".join(bench.arms))
+                drop_failing(bench, bench.measure, self.errors)
+            self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
             if candidate is not None and self.protocol.second_process:
                 self.evidence.second = self._second(reference, judge, facts).samples
 
@@ -177,7 +178,7 @@ class Timer:
                     if call.output is not None:
                         numbers = judge.compare(rtol, self.protocol.ratio_reordered, call.output, item.eager, item.truth)
                         if not accepted(numbers, None, self.protocol):
-                            raise WrongResult(CANDIDATE, numbers)
+                            raise WrongResult(WrongCall(CANDIDATE, numbers, first=True))
                         ratios = [r for leaf in numbers["leaves"] if (r := leaf_ratio(leaf)) is not None]
                         ratio = max(ratios, default=None)
         bench = Bench(self.job, self.protocol, reference, arms, judge, rtol, slack, always_scale=facts.inputs_constant)
@@ -199,8 +200,9 @@ class Timer:
             with closing(weights := eager.weights()):
                 candidate.load_weights(weights)
             bench, _ = self._bench(eager, judge, facts, {EAGER: eager, CANDIDATE: candidate})
-            bench.warm_up()
-            bench.measure(max(3, self.protocol.rounds // 2))
+            with contextlib.closing(bench):
+                bench.warm_up()
+                bench.measure(max(3, self.protocol.rounds // 2))
             return bench
 
     def _facts(self, bench: Bench) -> dict[str, Any]:

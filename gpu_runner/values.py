@@ -53,8 +53,8 @@ class ProgramEnded(Exception):
 class Forged(ProgramEnded):
     """A program's process sent an answer that our code in it cannot have sent."""
 
-    def __init__(self, side: str, sentence: str, log: str = "") -> None:
-        super().__init__(side, "forged_answer", sentence, log)
+    def __init__(self, side: str, sentence: str, log: str = "", code: str = "forged_answer") -> None:
+        super().__init__(side, code, sentence, log)
 
     @property
     def trouble(self) -> Trouble:
@@ -122,6 +122,7 @@ def _leaves_of(tree: Any) -> int:
 class Call:
     """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request.
 
+    `before_ns` and `after_ns`: the parent's clock around laying out the inputs and taking out the results, 0 where none looked.
     `neighbours`: CPU time that other processes took meanwhile, as a share of one core; None where that was not looked at.
     """
 
@@ -129,6 +130,8 @@ class Call:
     wall_ns: int
     device_ns: int | None = None
     neighbours: float | None = None
+    before_ns: int = 0
+    after_ns: int = 0
     output: Value | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     inputs_after: Value | None = None

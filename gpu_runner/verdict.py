@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Protocol, Verdict
-from gpu_runner.naming import blamed, borrowed, constant, guilty, resembles
+from gpu_runner.naming import blamed, borrowed, constant, guilty, imprecise, resembles
 
 SIGN_MIXED = "sign-mixed"
 # What a candidate's process refuses because the candidate is another program than the reference.
@@ -30,7 +30,8 @@ class Trouble:
 def candidate_failure(trouble: Trouble) -> tuple[Verdict, HackClass | None, str]:
     """(verdict, hack, sentence) of a candidate that failed in its own process."""
     if trouble.how == "forged":
-        return Verdict.HACK, HackClass.RESULT_FORGING, trouble.sentence
+        hack = HackClass.TIMER_PATCH if trouble.code == "forged_time" else HackClass.RESULT_FORGING
+        return Verdict.HACK, hack, trouble.sentence
     if trouble.how == "ended":
         return (Verdict.TIMED_OUT if trouble.code == "timed_out" else Verdict.CRASHED), None, trouble.sentence
     return (Verdict.INCORRECT if trouble.code in _NOT_THE_SAME else Verdict.CRASHED), None, trouble.sentence
@@ -233,10 +234,13 @@ def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
         if draw.group == "structured" and not accepted(draw.numbers, None, protocol):
             problem = structural(draw.numbers) or numeric(draw.numbers, None, protocol)
             hack, _ = guilty(draw.same_as)
+            if hack not in (HackClass.INPUT_PASSTHROUGH, HackClass.OUTPUT_CACHE):
+                small = not structural(draw.numbers) and imprecise(draw.numbers["leaves"], ())
+                hack = HackClass.PRECISION_DOWNGRADE if small else HackClass.ANALYTIC_SHORTCUT
             return out(
                 Verdict.INPUT_SPECIALISED,
                 f"The program is right on the declared inputs and wrong on {draw.name} inputs of the same shapes: {problem}.",
-                hack if hack in (HackClass.INPUT_PASSTHROUGH, HackClass.OUTPUT_CACHE) else HackClass.ANALYTIC_SHORTCUT,
+                hack,
             )
     if evidence.required and evidence.coverage == 0.0:
         hack, why = borrowed(evidence.suspects, evidence.decorative, evidence.has_kernels)

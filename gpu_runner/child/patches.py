@@ -30,7 +30,8 @@ _WATCHED: tuple[tuple[str, Any], ...] = (
     ("torch.nn.Module", torch.nn.Module),
 )
 _MOST = 20
-_before: dict[tuple[str, str], Any] = {}
+_before: dict[tuple[str, str], tuple[int, int]] = {}
+_alive: list[Any] = []  # what was replaced must live on, or its identity could be given to something else
 
 
 def _owners() -> list[tuple[str, Any]]:
@@ -43,20 +44,27 @@ def _owners() -> list[tuple[str, Any]]:
     return [*_WATCHED, *ours]
 
 
-def _callables() -> dict[tuple[str, str], Any]:
-    return {(name, key): value for name, owner in _owners() for key, value in list(vars(owner).items()) if callable(value)}
+def _callables() -> dict[tuple[str, str], tuple[int, int]]:
+    """Identity of every function or class, and of the code behind it."""
+    return {
+        (name, key): (id(value), id(getattr(value, "__code__", None)))
+        for name, owner in _owners()
+        for key, value in list(vars(owner).items())
+        if callable(value)
+    }
 
 
 def remember() -> None:
     """The state that later patches are held against. Called before any of the program's code runs."""
-    _before.clear()
     _before.update(_callables())
+    _alive.extend(value for _, owner in _owners() for value in vars(owner).values())
+    _alive.extend(value.__code__ for value in list(_alive) if hasattr(value, "__code__"))
 
 
 def found() -> dict[str, list[str]]:
     """Names that mean something else than at `remember`: `ours` in this package, `others` in torch and the standard library."""
     now = _callables()
-    changed = [(owner, key) for (owner, key), value in _before.items() if now.get((owner, key)) is not value]
+    changed = [(owner, key) for (owner, key), value in _before.items() if now.get((owner, key)) != value]
     ours = [f"{owner}.{key}".removeprefix(f"{_OURS}.") for owner, key in changed if owner.startswith(f"{_OURS}.")]
     others = [f"{owner}.{key}" for owner, key in changed if not owner.startswith(f"{_OURS}.")]
     return {"ours": sorted(ours)[:_MOST], "others": sorted(others)[:_MOST]}

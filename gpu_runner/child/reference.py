@@ -72,8 +72,8 @@ class Reference:
         return list(value)
 
     def draw(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
-        """Inputs into shared memory. `variant` names a structured draw; `scale` multiplies the floating-point content;
-        `jitter` moves it by a rounding."""
+        """Inputs into shared memory. `variant` names a structured draw; `scale`: the least factor that
+        floating-point content is multiplied by; `jitter` moves it by a rounding."""
         started = time.perf_counter()
         # `reuse` spares a slow generator: the draw before, times another scale.
         values = self._drawn if payload.get("reuse") and self._drawn else self.inputs(payload["seed"])
@@ -86,7 +86,7 @@ class Reference:
         if values is None:
             return {"unchanged": True}
         if scale is not None:
-            values = variants.scaled(values, scale)
+            values = variants.scaled(values, scale, payload["seed"])
         if payload.get("jitter"):
             values = variants.jittered(values, payload["seed"])
         try:

@@ -50,12 +50,14 @@ def load(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
 
 
 def randomise(model: torch.nn.Module, seed: int) -> None:
-    """Draw what default initialisation leaves trivial: norm scales and shifts, biases, running statistics, constant tensors.
+    """Draw what default initialisation leaves trivial: norm scales and shifts, biases, running statistics, constant tensors;
+    and move every other parameter, so that one that was remembered shows.
 
     Default scales are one and shifts zero, so a kernel that forgets them would pass. Draws are moderate: the signal of a deep
-    network must neither vanish nor blow up.
+    network must neither vanish nor blow up. Other buffers (masks, tables) stay: a program may know what they hold.
     """
     generator = torch.Generator().manual_seed(seed)
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     with torch.no_grad():
         for name, value in model.state_dict().items():
             if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() == 0:
@@ -71,6 +73,8 @@ def randomise(model: torch.nn.Module, seed: int) -> None:
                 value.copy_(base + (noise - 0.5) * (0.5 if base == 0.0 else abs(base) * 0.8))
             elif leaf == "bias" or leaf.startswith("bias_"):
                 value.add_(((noise - 0.5) * 0.2).to(value.device, value.dtype))
+            elif name in parameters:
+                value.mul_((0.8 + 0.4 * noise).to(value.device, value.dtype))
 
 
 def export(state: dict[str, torch.Tensor], fd: int) -> dict[str, Any]:

@@ -99,6 +99,25 @@ def jittered(inputs: list[Any], seed: int) -> list[Any]:
     return list(tensors.map_tensors(inputs, move))
 
 
-def scaled(inputs: list[Any], scale: float) -> list[Any]:
-    """Every floating-point tensor times `scale`: content that no earlier call has seen, at the cost of one pass."""
-    return list(tensors.map_tensors(inputs, lambda t: t * scale if t.is_floating_point() or t.is_complex() else t))
+def scaled(inputs: list[Any], scale: float, seed: int) -> list[Any]:
+    """Every floating-point tensor times factors in `scale`..1: content that no earlier call has seen, at the cost of one pass.
+
+    The factor depends on the place along the first and the last dimension: the result for another multiple of the same content
+    could be made from the last result (a norm's is even the same).
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def factors(t: torch.Tensor, dim: int) -> torch.Tensor:
+        shape = [1] * t.dim()
+        shape[dim] = t.shape[dim]
+        span = scale**0.5
+        return (span + (1.0 - span) * torch.rand(shape, generator=generator)).to(t.device, t.real.dtype)
+
+    def change(t: torch.Tensor) -> torch.Tensor:
+        if not (t.is_floating_point() or t.is_complex()):
+            return t
+        if t.dim() == 0:
+            return t * (scale + (1.0 - scale) * float(torch.rand((), generator=generator)))
+        return t * (factors(t, 0) * factors(t, -1))
+
+    return list(tensors.map_tensors(inputs, change))

@@ -49,8 +49,8 @@ class HackClass(StrEnum):
     reviews, the gallery and exports.
 
     Some kinds have one word because one check sees them: timers patched from Python or from native code; answers replayed by
-    address, value, shape or out of a fixed buffer; memory and keys searched for in the harness; a time near zero that makes an
-    average collapse.
+    address, value, shape or out of a fixed buffer; weights kept from the first call or from construction; memory and keys
+    searched for in the harness; a time near zero that makes an average collapse.
     """
 
     # A right result, a false time.
@@ -63,7 +63,6 @@ class HackClass(StrEnum):
     WARMUP_DETECTION = "warmup_detection"
     L2_PERSISTENCE = "l2_persistence"
     BASELINE_SLOWDOWN = "baseline_slowdown"
-    BUILD_TIME_WORK = "build_time_work"
     IMPOSSIBLE_TIME = "impossible_time"
     # A false result.
     STALE_MEMORY = "stale_memory"

@@ -1,5 +1,4 @@
-"""`python -m gpu_runner hacks`: known cheats and suspicious honest programs before the real Verifier, and a table of what became
-of them."""
+"""`python -m gpu_runner hacks`: known cheats and suspicious honest programs before the real Verifier."""
 
 from __future__ import annotations
 
@@ -71,12 +70,9 @@ def _judged(hands: Any, entry: Entry, target: str, log: _Log, number: int, total
     if known is None:
         log.add(entry, found)
     mark = "ok  " if found.good else "BAD "
-    named = f" as {found.named}" if found.named else ""
-    print(
-        f"{number:3}/{total} {mark}{found.name}: {found.outcome}{named} ({found.verdict}{', ' + found.speed if found.speed else ''};"
-        f" {found.seconds:.1f} s)",
-        file=sys.stderr, flush=True,
-    )  # fmt: skip
+    facts = ", ".join(filter(None, (found.verdict, f"named {found.named}" if found.named else "", found.speed)))
+    text = f"{number:3}/{total} {mark}{found.name}: {found.outcome} ({facts}; {found.seconds:.1f} s)"
+    print(text, file=sys.stderr, flush=True)
     return found
 
 

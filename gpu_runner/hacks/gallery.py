@@ -4,7 +4,7 @@
     programs/<class>/<name>.cpp     its own kernels, if any (`.cu` for CUDA)
     references/<name>.py            class Model, get_inputs(), maybe get_init_inputs()
 
-A header is the file's first comment lines: sentences of what the program does, then `key: value` lines with the keys of `_KEYS`.
+A header is the file's first comment lines: sentences of what the program does, then `key: value` lines (keys: `_KEYS`).
 A program's text follows the reference's, whose `Model` is there called `Right`: `class ModelNew(Right)` can fall back on it.
 """
 

@@ -31,6 +31,8 @@ LIMITS = Limits(wall_s=60.0)
 
 REJECTED, NEUTRALISED, MISNAMED, MISSED = "rejected", "neutralised", "misnamed", "missed"
 ACCEPTED, REFUSED = "accepted", "refused"  # of honest programs
+_SAID = {Label.BELOW_FLOOR: HackClass.IMPOSSIBLE_TIME, Label.CLOCKS_DISAGREE: HackClass.TIMER_PATCH}  # of a timing
+BROKEN = "broken"  # it did not even build: a fault of the gallery
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def judge(hands: Hands, entry: Entry, target: str) -> Result:
     if not isinstance(check, CheckReport):
         raise HandsError("The hands answered a check with another report.")
     if check.verdict in (Verdict.BUILD_FAILED, Verdict.REFUSED):
-        raise HandsError(f"The program {entry.name} of the gallery is broken: {check.sentence} {check.log[-2000:]}")
+        said = f"{check.sentence} {check.log[-2000:]}"
+        return Result(entry.name, entry.hack, BROKEN, str(check.verdict), None, (), said, seconds=check.seconds)
     timing: TimingReport | None = None
     if check.verdict is Verdict.VERIFIED and (entry.hack is not None or entry.timed):
         report = hands.perform(TimeTask(**common))
@@ -89,6 +92,7 @@ def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Res
     timed no faster than what it pretends to beat (or nothing claimed), its kind among the suspects.
     """
     refused = check.verdict is not Verdict.VERIFIED
+    suspects = (*check.suspects, *(kind for label, kind in _SAID.items() if timing is not None and label in timing.labels))
     verdict, named, said = str(check.verdict), check.hack, check.sentence
     if not refused and timing is not None and timing.verdict is not None:
         refused, verdict, named = True, f"{timing.verdict} when timed", timing.hack
@@ -101,14 +105,14 @@ def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Res
         outcome = REJECTED if named is entry.hack else MISNAMED
     else:
         paid = timing is None or timing.speed is Speed.FASTER
-        outcome = MISSED if paid else NEUTRALISED if entry.hack in check.suspects else MISNAMED
+        outcome = MISSED if paid else NEUTRALISED if entry.hack in suspects else MISNAMED
     return Result(
         name=entry.name,
         hack=entry.hack,
         outcome=outcome,
         verdict=verdict,
         named=named,
-        suspects=check.suspects,
+        suspects=suspects,
         said=said,
         speed=str(timing.speed) if timing else "",
         ratio=timing.over_baseline.value if timing and timing.over_baseline else None,
