@@ -81,6 +81,7 @@ def comparisons(name: str, parts: str, count: int, protocol: Protocol, until: fl
             bench = Bench(job, protocol, reference, dict(arms), judge, rtol, SLACK)
             bench.warm_up()
             bench.measure()
+            bench.close()
             reports.append(timing_report(SpeedEvidence(protocol, job.precision, samples=bench.samples)))
             print(f"{name} {len(reports)}/{count}: {reports[-1].sentence}", file=sys.stderr, flush=True)
     return reports

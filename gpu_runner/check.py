@@ -282,7 +282,9 @@ class Checker:
             self._row("honesty", "same content, new address", same, value, note, HackClass.RACE_OR_OOB)
 
     def _explain(self, item: Drawn, call: Call, evidence: DrawEvidence) -> None:
-        """A draw went wrong: look whether the result is that of a known shortcut."""
+        """A draw went wrong: look whether the result is that of a known shortcut. Asked of the first alone, which names it."""
+        if any(d.same_as for d in self.evidence.draws if d.group == evidence.group):
+            return
         earlier = [d for d in self.evidence.draws if d is not evidence and d.group == "declared"]
         weights = self._weights if evidence.weights else []
         asked = (self.reference, self.candidate, self.judge)

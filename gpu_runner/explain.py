@@ -12,7 +12,7 @@ from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted
 
 PATIENCE_S = 0.3  # how long work that was put off is waited for
-MORE_CALLS = 3  # enough for a program that batches few calls to do them, or for an unstable one to change its mind
+MORE_CALLS = 8  # enough for a program that batches calls to do them, or for an unstable one to change its mind
 
 
 def explain(

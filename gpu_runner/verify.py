@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--entry", default="", help="the module class of the reference, when it is not called Model")
     parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict")
     parser.add_argument("--mode", choices=[str(mode) for mode in Mode], default=str(Mode.EVAL))
+    parser.add_argument("--require-own-kernels", action="store_true", help="reject a right program that calls libraries alone")
     parser.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
     parser.add_argument("--evidence", type=Path, metavar="DIR", help="write the numbers that the verdict is made of there")
@@ -106,6 +107,7 @@ def verify(
     precision: Precision,
     say: Callable[[str], None],
     file: str = "",
+    require_own_kernels: bool = False,
 ) -> evidence.Case:
     """Build, check, time, as far as each lets the next make sense. Raises HandsError when it cannot be judged."""
     started = time.monotonic()
@@ -125,7 +127,7 @@ def verify(
     )  # fmt: skip
     case = evidence.Case(about)
     if build.ok:
-        check = hands.perform(CheckTask(**common), tell)
+        check = hands.perform(CheckTask(**common, require_own_kernels=require_own_kernels), tell)
         if not isinstance(check, CheckReport) or check.evidence is None:
             raise HandsError("The hands answered a check with another report.")
         case.check, about.device = evidence.check_evidence(check.evidence), check.device
@@ -150,7 +152,7 @@ def judged(case: evidence.Case) -> tuple[dict[str, Any], int]:
     elif check.verdict is not Verdict.VERIFIED or timing is None:
         verdict, error = _word(check), check.sentence
     elif timing.verdict is not None:
-        verdict, error = str(timing.verdict), timing.sentence
+        verdict, error = _word(timing), timing.sentence
     else:
         verdict, error = str(Verdict.VERIFIED), ""
     labels = [*(check.labels if check else ()), *(timing.labels if timing else ())]
@@ -161,8 +163,9 @@ def judged(case: evidence.Case) -> tuple[dict[str, Any], int]:
     return line, {Verdict.VERIFIED: VERIFIED, Verdict.REFUSED: BAD_INPUT}.get(verdict, REJECTED)  # type: ignore[call-overload]
 
 
-def _word(check: CheckReport) -> str:
-    return f"{check.verdict}:{check.hack}" if check.hack else str(check.verdict)
+def _word(report: CheckReport | TimingReport) -> str:
+    """The verdict as one word; a kind stands behind it only where it is proven."""
+    return f"{report.verdict}:{report.hack}" if report.verdict is Verdict.HACK and report.hack else str(report.verdict)
 
 
 class _Teller:
@@ -207,7 +210,8 @@ def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
         source, candidate = read_source(options.reference, options.entry), read_candidate(options.candidate)
         target = resolve_target(options.target)
         with hands() as made:
-            case = verify(made, source, candidate, target, protocol, mode, precision, _say, file)
+            own = options.require_own_kernels
+            case = verify(made, source, candidate, target, protocol, mode, precision, _say, file, own)
         if options.evidence:
             evidence.write(options.evidence, case)
     except BadInput as error:

@@ -319,7 +319,8 @@ def _checked(state: State, outcome: Checked) -> State:
 def _timed(state: State, report: TimingReport) -> State:
     candidate = _current(state)
     if report.verdict not in (None, Verdict.VERIFIED):
-        return _failed(state, candidate, report.verdict, report.sentence or verdict_sentence(report.verdict), timing=report)
+        note = report.sentence or verdict_sentence(report.verdict)
+        return _failed(state, candidate, report.verdict, note, timing=report, hack=report.hack)
     state = change_candidate(state, candidate.id, timing=report, status="profiling")
     candidate = _current(state)
     best, base = find(state, state.best), ground(state, candidate.parent)

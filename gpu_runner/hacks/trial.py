@@ -23,7 +23,7 @@ from gpu_runner.hands import Hands, HandsError
 # The strict checks; of the timing no more than it takes to see whether a trick is paid.
 PROTOCOL = PROTOCOLS["strict"].model_copy(
     update={
-        "name": "gallery", "arms": ("eager",), "rounds": 5, "samples_per_round": 4, "arm_budget_s": 0.5, "half_width": 0.2,
+        "name": "gallery", "arms": ("eager",), "rounds": 4, "samples_per_round": 3, "arm_budget_s": 0.5, "half_width": 1.0,
         "warmup_s": 0.05, "second_process": False,
     }
 )  # fmt: skip

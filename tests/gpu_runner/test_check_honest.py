@@ -1,25 +1,24 @@
-"""Honest programs of many forms: none may be rejected."""
+"""Programs whose values take many forms, and what stands beside a verdict. More honest programs: tests/hacks."""
 
 from __future__ import annotations
 
 import pytest
 
 from gpu_runner.contracts import Label, Mode
-from tests.gpu_runner.programs import HONEST, REFERENCE
+from tests.gpu_runner.programs import PLAIN, REFERENCE
 
 
 def as_candidate(reference: str) -> str:
     return reference.replace("class Model(", "class ModelNew(").replace("super(Model", "super(ModelNew")
 
 
-@pytest.mark.parametrize("name", HONEST)
-def test_an_honest_program_is_verified(name, check):
-    report = check(REFERENCE, HONEST[name], protocol="strict")
+def test_a_right_program_is_verified_and_every_group_of_checks_is_shown(check):
+    report = check(REFERENCE, PLAIN, protocol="strict")
     assert report.verdict == "verified", (report.sentence, report.log, [r for r in report.rows if r.passed is False])
     assert report.coverage == 0.0
     assert Label.NO_OWN_KERNELS in report.labels
     assert Label.REDUCED_PRECISION not in report.labels
-    assert {row.group for row in report.rows} >= {"declared", "structured", "state", "honesty"}
+    assert {row.group for row in report.rows} == {"declared", "structured", "state", "honesty", "reach"}
 
 
 FORMS = {
@@ -240,6 +239,6 @@ def get_inputs():
 
 
 def test_a_reference_that_cannot_run_is_refused_not_judged(check):
-    report = check("class Model: pass\n", HONEST["plain torch"])
+    report = check("class Model: pass\n", PLAIN)
     assert report.verdict == "refused"
     assert "nn.Module" in report.sentence

@@ -15,7 +15,7 @@ from gpu_runner.__main__ import main
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Mode, Precision, Source
 from gpu_runner.evidence import Case
 from gpu_runner.hands import HandsError
-from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall
+from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, timing_report
 from gpu_runner.verdict import Trouble
 from gpu_runner.verify import judged, verify
 from tests.gpu_runner.programs import REFERENCE
@@ -83,6 +83,25 @@ def a_hidden_gap(case: Case) -> None:
     case.timing.samples[CANDIDATE].gaps = [3e6] * len(case.timing.samples[CANDIDATE].gaps)
 
 
+def a_long(**around: float) -> Callable[[Case], None]:
+    """The parent's clock around laying out or taking out, in nanoseconds; eager's is a tenth of a millisecond."""
+
+    def change(case: Case) -> None:
+        assert case.timing is not None
+        for name, ns in around.items():
+            setattr(case.timing.samples[EAGER], name, [1e5] * 20)
+            setattr(case.timing.samples[CANDIDATE], name, [ns] * 20)
+
+    return change
+
+
+def a_slow_clock(case: Case) -> None:
+    """Thirty microseconds that its own clock calls one: less than a round trip varies by, and seen all the same."""
+    assert case.timing is not None
+    case.timing.samples = {EAGER: steady(3e4), CANDIDATE: steady(1e3)}
+    case.timing.samples[CANDIDATE].gaps = [gap + 2.9e4 for gap in case.timing.samples[EAGER].gaps]
+
+
 def a_weak_signal(case: Case) -> None:
     assert case.check is not None
     case.check.signals[0] = [1e-9]
@@ -112,6 +131,13 @@ MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
     "slower": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(2e6)}), "verified slower", ""),
     "the same": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(1.02e6)}), "verified not-distinguishable", ""),
     "hidden work": (a_hidden_gap, "verified not-claimed", "clocks-disagree"),
+    "work while the inputs are laid out": (a_long(before=5e6), "verified not-claimed", "clocks-disagree"),
+    "work while results are taken out": (a_long(after=5e6), "verified not-claimed", "clocks-disagree"),
+    "a slow clock on a short program": (a_slow_clock, "verified not-claimed", "clocks-disagree"),
+    "others slowed down": (change_timing(busy=[0.9] * 20), "hack:baseline_slowdown", ""),
+    "own kernels asked for": (change_check(coverage=0.0, required=True), "hack:library_only", ""),
+    "its kernels do not matter": (change_check(coverage=0.0, required=True, decorative=True), "hack:decorative_kernel", ""),
+    "half of it unwritten": (change_draw(nonfinite=100, failures=0), "incorrect", ""),
     "below what memory allows": (change_timing(must_read=10**9, bandwidth_bps=1e10), "verified not-claimed", "below-floor"),
     "a second process that disagrees": (
         change_timing(second={EAGER: steady(1e6), CANDIDATE: steady(1e6)}), "verified not-claimed", "unstable-timing",
@@ -132,6 +158,25 @@ def test_each_number_moved_past_its_limit_changes_the_verdict(recorded: Path, na
     assert f"{line['verdict']} {line['speed']}".startswith(expected)
     assert not label or (label in line["labels"] and label not in before["labels"])
     assert (status == 0) == (line["verdict"] == "verified")
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "hack"),
+    [
+        ({"late": True}, "hack:background_thread", "background_thread"),
+        ({"first": True}, "incorrect", None),
+        ({"before": True}, "incorrect", "output_cache"),
+        ({}, "incorrect", "warmup_detection"),
+    ],
+)
+def test_a_wrong_result_of_a_timed_call_is_named_by_how_it_came(
+    recorded: Path, facts: dict[str, bool], verdict: str, hack: str | None
+) -> None:
+    case = evidence.read(recorded)
+    assert case.timing is not None
+    case.timing.wrong = WrongCall(CANDIDATE, {"leaves": [leaf(case) | {"failures": 3, "first": [1, 2]}]}, **facts)
+    assert judged(case)[0]["verdict"] == verdict
+    assert timing_report(case.timing).hack == hack
 
 
 def test_a_wrong_result_of_a_timed_call_is_told_by_its_numbers(recorded: Path) -> None:

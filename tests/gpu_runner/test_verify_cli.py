@@ -10,7 +10,7 @@ import pytest
 
 from gpu_runner import verify
 from gpu_runner.__main__ import main
-from tests.gpu_runner.programs import CHEATS, HONEST, REFERENCE
+from tests.gpu_runner.programs import PLAIN, REFERENCE, ZEROS
 
 KEYS = (
     "file verdict speed baseline eager_ms compile_ms baseline_errors candidate_ms speedup_vs_eager ci_low ci_high "
@@ -39,7 +39,7 @@ def run(hands, tmp_path, capsys):
 
 
 def test_a_single_file_is_a_candidate_and_its_line_has_every_key(run):
-    status, line = run(REFERENCE, HONEST["plain torch"])
+    status, line = run(REFERENCE, PLAIN)
     assert status == 0
     assert list(line) == KEYS
     assert line["verdict"] == "verified"
@@ -56,7 +56,7 @@ def test_a_single_file_is_a_candidate_and_its_line_has_every_key(run):
 def test_a_folder_with_kernels_that_do_not_build_is_rejected(run, tmp_path):
     folder = tmp_path / "candidate"
     (folder / "kernels").mkdir(parents=True)
-    (folder / "model_new.py").write_text(HONEST["plain torch"])
+    (folder / "model_new.py").write_text(PLAIN)
     (folder / "kernels" / "broken.cpp").write_text("this is no C++")
     status, line = run(REFERENCE, folder)
     assert (status, line["verdict"]) == (1, "build-failed")
@@ -64,14 +64,20 @@ def test_a_folder_with_kernels_that_do_not_build_is_rejected(run, tmp_path):
 
 
 def test_a_cheat_is_rejected_with_its_class_and_no_ratio(run):
-    status, line = run(REFERENCE, CHEATS["zeros"][0])
+    status, line = run(REFERENCE, ZEROS)
     assert (status, line["verdict"]) == (1, "hack:constant_or_zero")
     assert line["speedup_vs_eager"] is None
     assert line["error"]
 
 
+def test_own_kernels_can_be_asked_for(run):
+    status, line = run(REFERENCE, PLAIN, "--require-own-kernels")
+    assert (status, line["verdict"]) == (1, "hack:library_only")
+    assert line["operator_coverage"] == 0.0
+
+
 def test_a_reference_that_cannot_run_is_bad_input(run):
-    status, line = run("import torch\n", HONEST["plain torch"])
+    status, line = run("import torch\n", PLAIN)
     assert (status, line["verdict"]) == (2, "refused")
     assert "nn.Module" in line["error"]
 
@@ -84,7 +90,7 @@ def test_files_that_cannot_be_read_are_bad_input(run, tmp_path):
 
 
 def test_a_target_that_is_not_here_cannot_be_judged(run):
-    status, line = run(REFERENCE, HONEST["plain torch"], "--target", "sm_00")
+    status, line = run(REFERENCE, PLAIN, "--target", "sm_00")
     assert status == 4
     assert "sm_00" in line["error"]
 
