@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.events import Event as EventContract
-from agents.events import View, fold_all
+from agents.events import View, fold_all, storable
 from stitchweb.runs.models import Event, Run, Snapshot
 
 PAGE = 200
@@ -42,4 +42,4 @@ def refresh_snapshot(run: Run) -> None:
     if run.last_seq - seq < SNAPSHOT_EVERY and not (run.ended and run.last_seq > seq):
         return
     view = view_of(run.pk)
-    Snapshot.objects.update_or_create(run=run, defaults={"seq": view.seq, "view": view.model_dump(mode="json")})
+    Snapshot.objects.update_or_create(run=run, defaults={"seq": view.seq, "view": storable(view.model_dump(mode="json"))})

@@ -231,4 +231,5 @@ def _term(now: datetime) -> datetime:
 
 def _without_graph(report: dict[str, Any]) -> dict[str, Any]:
     """The graph may be large and serves engineers only, who read the whole report."""
-    return Analysis.model_validate(report).model_copy(update={"graph": None}).model_dump(mode="json")
+    kept: dict[str, Any] = storable(Analysis.model_validate(report).model_copy(update={"graph": None}).model_dump(mode="json"))
+    return kept

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from django.utils import timezone
 
+from agents.events import storable
 from agents.result import line_of, sentence_of, verdict_of
 from agents.state import State
 from stitchweb.runs.models import Run, RunState
@@ -20,7 +21,7 @@ def store(run: Run, state: State) -> None:
     """Keep the state and what follows from it. Two queries; the transaction is the caller's."""
     put_columns(run, state)
     run.save(update_fields=COLUMNS)
-    kept = {"state": state.model_dump(mode="json"), "result": line_of(state) if state.status.ended else None}
+    kept = storable({"state": state.model_dump(mode="json"), "result": line_of(state) if state.status.ended else None})
     RunState.objects.update_or_create(run=run, defaults=kept)
 
 

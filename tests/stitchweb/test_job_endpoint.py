@@ -160,11 +160,19 @@ def test_a_report_that_cannot_be_read_ends_the_step_with_the_cause(run: Run, run
 
 def test_a_report_is_stored_whatever_a_program_put_into_it(run: Run, runner: Runner) -> None:
     runner.claim()
-    uttered = {"init_inputs": [float("nan"), float("-inf"), "half \ud800", "null \0"]}
+    uttered = {"eager_ms": float("inf"), "init_inputs": [float("nan"), float("-inf"), "half \ud800", "null \0"]}
     assert runner.report(report() | uttered) == (200, {})
     job = Job.objects.get()
     assert job.state == JobState.DONE
     assert job.report["init_inputs"] == ["NaN", "-Infinity", "half ?", "null \ufffd"]
+
+
+def test_a_run_goes_on_whatever_numbers_are_in_a_report(run: Run, runner: Runner, conveyor: Conveyor) -> None:
+    runner.claim()
+    runner.report(report() | {"eager_ms": float("inf")})
+    conveyor.run()
+    run.refresh_from_db()
+    assert run.load().analysis.eager_ms == float("inf")
 
 
 def test_an_error_is_stored_whatever_a_program_put_into_it(run: Run, runner: Runner) -> None:
