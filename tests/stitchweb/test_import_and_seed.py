@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -78,9 +81,56 @@ def be_of_another_version(folder: Path) -> None:
     (folder / "state.json").write_text('{"schema_version": 99}')
 
 
+def edit_state(change: Callable[[Any], object]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        state = json.loads((folder / "state.json").read_text())
+        change(state)
+        (folder / "state.json").write_text(json.dumps(state))
+
+    return damage
+
+
+def edit_event(change: dict[str, Any]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        first, *others = (folder / "events.jsonl").read_text().splitlines()
+        (folder / "events.jsonl").write_text("\n".join([json.dumps(json.loads(first) | change), *others]))
+
+    return damage
+
+
+def a_file_outside_of_a_candidate(state: Any) -> None:
+    files = state["candidates"][0]["files"]
+    files["../../outside.py"] = files["model_new.py"]
+
+
+def another_blob(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        place = folder / "blobs" / "00" / ("0" * 64)
+        place.parent.mkdir(exist_ok=True)
+        make(place)
+
+    return damage
+
+
+def be_a_pipe(folder: Path) -> None:
+    (folder / "events.jsonl").unlink()
+    os.mkfifo(folder / "events.jsonl")
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
+        (another_blob(os.mkfifo), "is no plain file"),
+        (another_blob(lambda place: place.symlink_to("/dev/zero")), "cannot be read"),
+        (another_blob(Path.mkdir), "cannot be read"),
+        (be_a_pipe, "is no plain file"),
+        (edit_state(lambda state: state["source"].update(sha256="../../../../etc/passwd")), "The program itself is missing"),
+        (edit_state(a_file_outside_of_a_candidate), "cannot be a candidate"),
+        (edit_state(lambda state: state.update(step=10**30)), "a step or a time that no run has"),
+        (edit_state(lambda state: state.update(started_at=1e300)), "a step or a time that no run has"),
+        (edit_event({"at": 1e300}), "at a time that no run has"),
+        (edit_event({"at": float("nan")}), "at a time that no run has"),
+        (edit_event({"payload": {"surprise": 1}}), "tells of no run that could be shown"),
         (damage_blob, "does not hold what its name says"),
         (lose_an_event, "has a gap"),
         (lose_the_state, "cannot be read"),
@@ -94,6 +144,11 @@ def test_a_damaged_folder_is_refused_and_leaves_nothing(world: World, folder: Pa
         import_folder(folder, world.team, world.owner)
     assert not Run.objects.exists()
     assert Program.objects.count() == before
+
+
+def test_numbers_that_are_not_finite_are_taken_in(world: World, folder: Path) -> None:
+    edit_state(lambda state: state["usage"].update(wall_s=float("inf")))(folder)
+    assert import_folder(folder, world.team, world.owner).load().usage.wall_s == float("inf")
 
 
 def test_an_unknown_team_is_said(world: World, folder: Path) -> None:
