@@ -67,6 +67,14 @@ async def watch(scope: Message, receive: Callable[[], Awaitable[Message]], send:
                 await pump
 
 
+async def nowhere(
+    scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+) -> None:
+    """Any other address: the handshake is refused, where Channels would raise and fill the log for whoever asks."""
+    await receive()
+    await send({"type": "websocket.close"})
+
+
 @contextlib.contextmanager
 def _counted(user_id: int) -> Iterator[None]:
     _open[user_id] += 1
@@ -95,7 +103,7 @@ class _Socket:
         """Take an acknowledgement; anything else is ignored."""
         if not text or len(text) > MAX_FRAME:
             return
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             message = json.loads(text)
             if isinstance(message, dict) and isinstance(message.get("ack"), int) and message["ack"] >= self.sent:
                 self.acked.set()

@@ -272,6 +272,7 @@ async def test_nothing_more_is_sent_until_a_batch_is_acknowledged(run: Run, worl
     await database_sync_to_async(tell)(run, "held back")
     assert await page.communicator.receive_nothing(0.3)
     await page.communicator.send_to("not json")
+    await page.communicator.send_to("[" * consumers.MAX_FRAME)
     await page.communicator.send_to(json.dumps({"ack": 0}))
     assert await page.communicator.receive_nothing(0.3)
     await page.communicator.send_to(json.dumps({"ack": page.cursor}))
@@ -325,6 +326,12 @@ async def test_who_may_not_watch_is_told_so_and_closed(run: Run, world: World, w
 async def test_a_page_of_another_site_cannot_connect(run: Run, world: World) -> None:
     communicator = await database_sync_to_async(socket)(run, world.owner, origin=b"https://evil.example")
     connected, _ = await communicator.connect()
+    assert not connected
+
+
+async def test_an_address_without_a_stream_refuses_the_connection() -> None:
+    headers = [(b"origin", b"http://localhost"), (b"host", b"localhost")]
+    connected, _ = await WebsocketCommunicator(application, "/ws/elsewhere/", headers=headers).connect()
     assert not connected
 
 
