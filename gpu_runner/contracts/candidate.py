@@ -57,7 +57,7 @@ class CandidateFiles(Contract):
         if sum(len(text.encode()) for text in files.values()) > MAX_BYTES:
             raise ValueError(f"a candidate may have at most {MAX_BYTES} bytes of source")
         for path in files:
-            if not _PATH.match(path):
+            if not _PATH.fullmatch(path):
                 raise ValueError(f"the path {path!r} is not allowed: use model_new.py, candidate.toml or kernels/NAME.cu|cpp|h")
         return files
 
@@ -73,7 +73,7 @@ class CandidateFiles(Contract):
             return CandidateManifest()
         try:
             return CandidateManifest.model_validate(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ValueError(f"{MANIFEST_FILE} is not valid TOML: {error}") from error
 
     @property

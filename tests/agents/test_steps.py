@@ -156,6 +156,10 @@ def test_a_program_by_hand_is_checked_before_it_is_taken() -> None:
         hand_made("h", "Ada", {"kernels/a.cpp": ""}, None, "t", blobs)
     with pytest.raises(ValueError, match="allowed flags"):
         hand_made("h", "Ada", program("x") | {"candidate.toml": 'flags = ["-fplugin=evil.so"]'}, None, "t", blobs)
+    with pytest.raises(ValueError, match="not valid TOML"):
+        hand_made("h", "Ada", program("x") | {"candidate.toml": "flags = " + "[" * 3000}, None, "t", blobs)
+    with pytest.raises(ValueError, match="not allowed"):
+        hand_made("h", "Ada", program("x") | {"kernels/a.cpp\n": ""}, None, "t", blobs)
 
 
 def test_files_and_source_come_back_as_they_were(tmp_path: Path) -> None:

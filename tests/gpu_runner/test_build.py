@@ -135,6 +135,7 @@ def test_the_log_of_a_compiler_that_never_stops_talking_is_cut() -> None:
         ({"kernels/a.cpp": PLAIN}, "sm_9O", "cannot be|not one that kernels"),
         ({"kernels/a.cpp": PLAIN, MANIFEST_FILE: 'flags = ["-fplugin=/tmp/x.so"]'}, "cpu", "not on the list"),
         ({"kernels/a.cpp": PLAIN, MANIFEST_FILE: "flags = ["}, "cpu", "not valid TOML"),
+        ({"kernels/a.cpp": PLAIN, MANIFEST_FILE: "flags = " + "[" * 3000 + "]" * 3000}, "cpu", "not valid TOML"),
     ],
 )
 def test_what_cannot_be_built_at_all_is_said_in_a_sentence(files: dict[str, str], target: str, sentence: str) -> None:
