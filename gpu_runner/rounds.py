@@ -189,7 +189,7 @@ class Bench:
         budget = MOST_ROUNDS * self.protocol.arm_budget_s * len(self.arms)
         number = 0
         while number < rounds or (self._vague() and number < MOST_ROUNDS * rounds and time.monotonic() - started < budget):
-            if interferes(self.busy):
+            if number and interferes(self.busy):
                 return
             kept = self._round(each)
             number += 1

@@ -15,12 +15,12 @@ CANDIDATE = "candidate"
 EAGER = "eager"
 AGREEMENT = 0.03
 HIDDEN_SHARE = 0.1
-UNSEEN_FLOOR_NS = 10_000.0
-UNSEEN_SHARE = 0.5
+UNSEEN_FLOOR_NS = 20_000.0
+UNSEEN_SHARE = 0.7
 FLOOR_SHARE = 0.25
 AROUND_SHARE = 0.5  # of the call: laying out and taking out vary with the allocator
 LEAST_AROUND = 5
-BUSY_SHARE = 0.2  # of a core, while others are called; threads of OpenMP spin for a moment after a call
+BUSY_SHARE = 0.2  # of a core, while others are called
 HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
 BANDWIDTH_MARGIN = 1.05  # over the highest rate that was ever measured on the device
 
@@ -91,7 +91,7 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
         )
         return TimingReport(verdict=verdict, sentence=sentence, **failed)
     if interferes(evidence.busy):
-        share = median(evidence.busy)
+        share = percentile(evidence.busy, 0.5)
         sentence = f"While other arms were timed the program kept {share:.0%} of a core busy: to slow them is no speed."
         return TimingReport(verdict=Verdict.HACK, hack=HackClass.BASELINE_SLOWDOWN, sentence=sentence, **failed)
     samples = evidence.samples
@@ -179,7 +179,7 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
     # For short programs: what was saved must be missing on the clock outside as well.
     unseen = floor_gap_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps, protocol)
     limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain)
-    if hidden > limit or unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved):
+    if hidden > limit or (saved > 0.0 and unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved)):
         doubt(
             Label.CLOCKS_DISAGREE,
             f"a clock outside saw {hidden / 1e6:.3g} ms more of each call than the program's own process",
@@ -206,8 +206,9 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
 
 
 def interferes(busy: list[float]) -> bool:
-    """Whether the candidate's processes worked while other arms were called."""
-    return len(busy) >= LEAST_AROUND and median(busy) > BUSY_SHARE
+    """Whether the candidate's processes worked while other arms were called. OpenMP's threads spin for a while after a call,
+    which now and then reaches into the next one; what is meant to slow others down is there nearly always."""
+    return len(busy) >= LEAST_AROUND and percentile(busy, FLOOR_SHARE) > BUSY_SHARE
 
 
 def hidden_ns(candidate: list[float], eager: list[float]) -> tuple[float, float]:
