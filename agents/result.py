@@ -53,6 +53,8 @@ def sentence_of(state: State) -> str:
         return why
     if best is None or best.confirmed is None or best.confirmed.over_eager is None:
         tried = len(state.candidates)
+        if not tried:
+            return f"No program was tried. {why}".strip()
         programs = "1 program was" if tried == 1 else f"{tried} programs were"
         return f"Nothing was significantly faster than eager; {programs} tried. {why}".strip()
     over, report = best.confirmed.over_eager, best.confirmed

@@ -86,7 +86,7 @@ class Budget(Contract):
 
 
 class Usage(Contract):
-    """What a run has spent. `wall_s` excludes pauses."""
+    """What a run has spent. `wall_s` excludes pauses and the waiting for a runner."""
 
     attempts: int = 0
     wall_s: float = 0.0
@@ -166,6 +166,7 @@ class Candidate(Contract):
     timing: TimingReport | None = None
     confirmed: TimingReport | None = None
     profile: BlobRef | None = None  # a ProfileReport
+    retimed: int = 0  # how often it was timed again because noise hid what it seemed to gain
     logs: dict[str, BlobRef] = {}  # "build", "check": the whole log where the report keeps its tail
     finding: str = ""
     note: str = ""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from agents.loop.due import due
 from agents.loop.edit import add_candidate, change_candidate, change_todo
+from agents.loop.notes import confirmed_sentence, kept_sentence, told_by_confirmation
 from agents.loop.route import after_attempt, end, fail, finish, reopened, verdict_sentence
 from agents.loop.rules import (
+    MAX_RECONFIRMS,
+    MAX_RETIMES,
     MAX_RETRIES,
     MAX_TODOS,
     MAX_TRIES,
@@ -16,6 +19,7 @@ from agents.loop.rules import (
     find,
     gain_over,
     ground,
+    hidden_by_noise,
     significant,
     spent,
 )
@@ -43,7 +47,7 @@ from agents.state import (
     Unusable,
     Usage,
 )
-from gpu_runner.contracts import BlobRef, Label, Speed, TimingReport, Verdict
+from gpu_runner.contracts import BlobRef, Label, TimingReport, Verdict
 
 _ANSWERS: dict[type[Outcome], tuple[StepKind, ...]] = {
     Analysed: ("analyse",),
@@ -82,7 +86,8 @@ def apply(state: State, outcome: Outcome) -> State:
     if not isinstance(outcome, Broken) and step.kind not in _ANSWERS[type(outcome)]:
         return state
 
-    state = _account(_clock(state, outcome.at), outcome, step.by_hands)
+    # A step of the hands takes as long as they worked on it; what it waited for a runner is nobody's fault and not charged.
+    state = _account(_clock(state, outcome.at, outcome.seconds if step.by_hands else None), outcome, step.by_hands)
     paused = state.status is Status.PAUSED
     state = state.model_copy(update={"status": working, "step": state.step + 1})
     state = _broken(state, step.kind, outcome.reason) if isinstance(outcome, Broken) else _worked(state, step.kind, outcome)
@@ -104,9 +109,11 @@ def _steered(state: State, outcome: Steered) -> State:
     return after
 
 
-def _clock(state: State, at: float) -> State:
+def _clock(state: State, at: float, most: float | None = None) -> State:
+    """The run's clock at `at`; `most`: seconds that may be charged at most."""
     now = state.now if state.now is not None else at
     passed = max(0.0, at - now) if counts_time(state) and state.started_at is not None else 0.0
+    passed = passed if most is None else min(passed, max(0.0, most))
     usage = state.usage.model_copy(update={"wall_s": state.usage.wall_s + passed})
     return state.model_copy(update={"now": max(now, at), "usage": usage})
 
@@ -308,7 +315,7 @@ def _checked(state: State, outcome: Checked) -> State:
             note = f"The full protocol took it back: {report.sentence or verdict_sentence(report.verdict)}"
             state = change_candidate(state, candidate.id, verdict=report.verdict, status="done", note=note, **facts)
             return reopened(state, _current(state)) or end(state)
-        state = change_candidate(state, candidate.id, status="timing", **facts)
+        state = change_candidate(state, candidate.id, status="timing", retimed=0, **facts)
         return state.model_copy(update={"status": Status.TIMING})
     if report.verdict is not Verdict.VERIFIED:
         return _failed(state, candidate, report.verdict, report.sentence or verdict_sentence(report.verdict), **facts)
@@ -321,6 +328,8 @@ def _timed(state: State, report: TimingReport) -> State:
     if report.verdict not in (None, Verdict.VERIFIED):
         note = report.sentence or verdict_sentence(report.verdict)
         return _failed(state, candidate, report.verdict, note, timing=report, hack=report.hack)
+    if hidden_by_noise(report, state.options.protocol.faster_ratio) and candidate.retimed < MAX_RETIMES:
+        return _again(state, candidate, timing=report)
     state = change_candidate(state, candidate.id, timing=report, status="profiling")
     candidate = _current(state)
     best, base = find(state, state.best), ground(state, candidate.parent)
@@ -328,7 +337,7 @@ def _timed(state: State, report: TimingReport) -> State:
     gained = significant(state, candidate, base)
     better = beats_eager(candidate.timing, state.options.protocol.faster_ratio)
     new_best = better and significant(state, candidate, best)
-    state = change_candidate(state, candidate.id, note=_kept_sentence(state, candidate, base, new_best))
+    state = change_candidate(state, candidate.id, note=kept_sentence(state, candidate, base, new_best))
     update: dict[str, object] = {"best": candidate.id if new_best else state.best}
     if candidate.author == "engineer":
         update |= {"failures_in_row": 0, "gainless_in_row": 0 if gained or new_best else state.gainless_in_row + 1}
@@ -345,19 +354,10 @@ def _timed(state: State, report: TimingReport) -> State:
     return state.model_copy(update={"status": Status.DECIDING})
 
 
-def _kept_sentence(state: State, candidate: Candidate, base: Candidate | None, new_best: bool) -> str:
-    """Why the candidate is kept as the best, or why not."""
-    gain = gain_over(candidate, base)
-    if gain is None:
-        return (candidate.timing.sentence if candidate.timing else "") or "Not kept: it could not be timed."
-    over = f"{gain.value:.2f}× over {base.id if base else 'the reference'} (95 % interval {gain.low:.2f}–{gain.high:.2f})"
-    if new_best:
-        return f"Kept as the best: {over}."
-    if gain.high < 1.0:
-        return f"Not kept: slower, {over}."
-    if not significant(state, candidate, base):
-        return f"Not kept: the difference does not stand out of the noise, {over}."
-    return f"Not kept: {over}, but {state.best or 'the reference'} is not beaten beyond the noise."
+def _again(state: State, candidate: Candidate, **update: object) -> State:
+    """The same timing once more: the status stays, the step is a new one."""
+    again = candidate.retimed + 1
+    return change_candidate(state, candidate.id, retimed=again, note="Timed again: noise hid what it seems to gain.", **update)
 
 
 def _profiled(state: State, outcome: Profiled | None) -> State:
@@ -388,12 +388,12 @@ def _confirmed(state: State, outcome: Timed) -> State:
     if report.verdict not in (None, Verdict.VERIFIED):
         update["verdict"] = report.verdict
     update["labels"] = tuple(dict.fromkeys((*(check.labels if check else ()), *report.labels)))
-    over = report.over_eager
-    if not beats_eager(report, state.options.protocol.faster_ratio):
-        seen = f": {over.value:.2f}× over eager ({over.low:.2f}–{over.high:.2f})" if over else ""
-        why = f" {report.sentence}" if report.speed is Speed.NOT_CLAIMED else ""
-        update["note"] = f"The full protocol did not confirm the speed{seen}.{why}"
-    state = change_candidate(state, candidate.id, **update)
+    faster_ratio = state.options.protocol.faster_ratio
+    if hidden_by_noise(report, faster_ratio) and candidate.retimed < MAX_RECONFIRMS:
+        return _again(state, candidate, **update | {"confirmed": None, "status": "timing"})
+    stands = beats_eager(report, faster_ratio) and update.get("verdict", candidate.verdict) is Verdict.VERIFIED
+    state = change_candidate(state, candidate.id, **update, note=confirmed_sentence(report, stands))
+    state = told_by_confirmation(state, _current(state), stands)
     arms = tuple(arm for arm in report.arms if arm.arm != "candidate")
     baselines = report.model_copy(
         update={"arms": arms, "over_eager": None, "over_compile": None, "over_baseline": None, "verdict": None, "sentence": ""}

@@ -10,6 +10,8 @@ from gpu_runner.contracts import Interval, Speed, TimingReport
 MAX_TRIES = 3  # of one todo since its last gain: the first attempt and two repairs
 MAX_RETRIES = 2  # of one step after an infrastructure trouble
 MAX_UNUSABLE_PLANS = 3
+MAX_RETIMES, MAX_RECONFIRMS = 2, 1  # of one candidate whose gain noise hides; the full protocol costs more
+VAGUE = 0.1  # half an interval, or the noise, beyond this share of the ratio
 MAX_TODOS = 24
 SMALLEST_GAIN = 1.02  # two timings in different processes agree no better than this on a quiet machine
 CONFIRM_SHARE, CONFIRM_MOST_S = 0.25, 60.0  # of a wall or device budget, kept back for the confirmation
@@ -41,6 +43,15 @@ def beats_eager(report: TimingReport | None, faster_ratio: float) -> bool:
     """The claim itself: far enough above 1, further than two timings of one program differ, and its lower bound above 1."""
     over = claimed(report)
     return over is not None and over.low > 1.0 and over.value >= max(faster_ratio, 1.0 + noise_of(report))
+
+
+def hidden_by_noise(report: TimingReport | None, faster_ratio: float) -> bool:
+    """Whether it looks faster and cannot be called so because the measurement was vague: worth another one, when the machine
+    may be quieter."""
+    over = claimed(report)
+    if over is None or over.value < faster_ratio or beats_eager(report, faster_ratio):
+        return False
+    return noise_of(report) > VAGUE or (over.high - over.low) / 2.0 > VAGUE * over.value
 
 
 def noise_of(report: TimingReport | None) -> float:
