@@ -110,7 +110,7 @@ def candidate_payload(candidate: Candidate) -> tuple[Payload, bool]:
         check={
             "passed": sum(row.passed is True for row in rows),
             "failed": sum(row.passed is False for row in rows),
-            "not_run": sum(row.passed is None for row in rows),
+            "not_run": sum(row.not_run for row in rows),
             "error_ratio": check.error_ratio,
             "signal_error": check.signal_error,
             "coverage": check.coverage,

@@ -109,7 +109,10 @@ class BuildReport(Contract):
 
 
 class CheckRow(Contract):
-    """One line of the check matrix: what was tried, what was seen, the limit. `passed` None: not run, `note` says why."""
+    """One line of the check matrix: what was tried, what was seen, the limit.
+
+    `passed` None with a value: information that decides nothing; without a value: not run, and `note` says why.
+    """
 
     group: Literal["declared", "structured", "numerics", "state", "honesty", "reach"]
     name: str
@@ -118,6 +121,10 @@ class CheckRow(Contract):
     passed: bool | None = None
     note: str = ""
     seed: int | None = None
+
+    @property
+    def not_run(self) -> bool:
+        return self.passed is None and not self.value
 
 
 class CheckReport(Contract):

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.events import CandidateView, ControlView, View
-from agents.state import Decision, Status
+from agents.state import Status
 from gpu_runner.contracts import Interval, Speed, TimingReport
+from stitchweb.runs import rail
 
 REFERENCE = "reference"
 GROUPS = {
@@ -22,16 +23,6 @@ GROUPS = {
     "honesty": "Honesty",
     "reach": "Reach",
 }
-_STAGES = (
-    (Status.PLANNING, "plan"),
-    (Status.CODING, "code"),
-    (Status.BUILDING, "build"),
-    (Status.CHECKING, "check"),
-    (Status.TIMING, "time"),
-    (Status.PROFILING, "profile"),
-    (Status.DECIDING, "decide"),
-)
-_EVER_PENDING = (Status.QUEUED, Status.ANALYSING)
 
 
 def focus_of(view: View) -> str:
@@ -106,52 +97,13 @@ def _word(view: View, candidate: CandidateView) -> str:
     return candidate.verdict or ("unfinished" if view.status.status.ended else candidate.status)
 
 
+def _on_rail(view: View) -> CandidateView | None:
+    """The candidate under work, and none between two; at the end the one in focus."""
+    return view.candidates.get(focus_of(view) if view.status.status.ended else view.status.candidate or "")
+
+
 def _under_way(view: View, candidate: CandidateView | None, status: str) -> bool:
     return candidate is not None and candidate.status == status and not view.status.status.ended
-
-
-def _note(view: View, stage: str, candidate: CandidateView | None) -> dict[str, Any]:
-    """The small line under a stage: a template decides how its one value is written."""
-    if stage == "plan" and view.plan:
-        return {"text": f"v{view.plan.version}"}
-    if candidate is None:
-        return {}
-    live = view.live_timing.get(candidate.id)
-    if stage == "code":
-        return {"text": candidate.id}
-    if stage == "build" and candidate.build:
-        return {"text": "cached"} if candidate.build.get("cached") else {"seconds": candidate.build.get("seconds")}
-    if stage == "check" and candidate.check:
-        passed, failed = candidate.check.get("passed") or 0, candidate.check.get("failed") or 0
-        return {"text": f"{passed} of {passed + failed}"}
-    if stage == "check" and view.live_rows.get(candidate.id):
-        return {"text": f"{len(view.live_rows[candidate.id])} so far"}
-    if stage == "time" and candidate.timing:
-        return {"seconds": candidate.timing.seconds}
-    if stage == "time" and live:
-        return {"text": f"round {live.get('round')} of {live.get('rounds')}"}
-    return {}
-
-
-def stages(view: View) -> list[dict[str, Any]]:
-    """The rail of the candidate under work: name, state done | now | next, note."""
-    at = [status for status, _ in _STAGES]
-    status = view.status.status
-    if status.ended or status in (Status.PAUSED, *_EVER_PENDING):
-        now = -1 if status in _EVER_PENDING or not view.plan else len(at)
-    else:
-        now = at.index(status) if status in at else 0
-    if status is Status.PAUSED:
-        now = len(at) if view.candidates else (1 if view.plan else 0)
-    candidate = view.candidates.get(view.status.candidate or "") or view.candidates.get(focus_of(view))
-    stopped = candidate is not None and status.ended and candidate.verdict is None  # in the middle of a candidate
-    if stopped:
-        now = next((i for i, stage in enumerate(at) if stage.value == candidate.status), now)
-    rail = []
-    for i, (_, name) in enumerate(_STAGES):
-        state = "done" if i < now else "now" if i == now and not stopped else "next"
-        rail.append({"name": name, "state": state, **(_note(view, name, candidate) if state != "next" else {})})
-    return rail
 
 
 def head(view: View) -> dict[str, Any]:
@@ -185,7 +137,7 @@ def state(view: View) -> dict[str, Any]:
         "live": not view.status.status.ended,
         "since": view.status_since,
         "started_at": view.started_at,
-        "stages": stages(view),
+        "stages": rail.stages(view, _on_rail(view)),
         "best": view.best,
         "reading": reading(best),
         "over_eager": report.over_eager if report and reading(best) else None,
@@ -346,8 +298,8 @@ def checks(view: View, cid: str) -> dict[str, Any]:
         ],
         "passed": sum(r.passed is True for r in rows),
         "failed": sum(r.passed is False for r in rows),
-        "not_run": sum(r.passed is None for r in rows),
-        "of": len(rows),
+        "not_run": sum(r.not_run for r in rows),
+        "of": sum(r.passed is not None or r.not_run for r in rows),  # information is none of them
         "verdict": candidate.verdict if candidate else None,
         "sentence": candidate.sentence if candidate else "",
         "labels": candidate.labels if candidate else (),
@@ -379,7 +331,7 @@ def profile(view: View, cid: str) -> dict[str, Any]:
         "candidate": view.profiles.get(cid) if cid != REFERENCE else None,
         "reference": view.profiles.get(REFERENCE),
         "finding": candidate.finding if candidate else "",
-        "decision": next((Decision.model_validate(d) for d in reversed(view.decisions) if d.get("candidate") == cid), None),
+        "decision": rail.decision_of(view, cid),
         "ended": view.status.status.ended,
         "under_way": _under_way(view, candidate, "profiling"),
         "analysis": view.analysis and (view.analysis.flops, view.analysis.bytes),
