@@ -147,3 +147,12 @@ def test_the_script_is_valid_for_every_python_that_is_supported() -> None:
         input=verify_script(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+def test_without_torch_the_script_says_what_to_do_and_that_nothing_was_checked(tmp_path: Path) -> None:
+    (tmp_path / "verify.py").write_text(verify_script())
+    (tmp_path / "torch.py").write_text("raise ImportError('none here')\n")  # stands first on the path of a script
+    done = subprocess.run([sys.executable, str(tmp_path / "verify.py")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "no torch" in done.stderr
+    assert "Traceback" not in done.stderr
