@@ -8,19 +8,19 @@ from agents.state import Candidate, State
 from gpu_runner.contracts import Speed, TimingReport
 
 
-def kept_sentence(state: State, candidate: Candidate, base: Candidate | None, new_best: bool) -> str:
-    """Why the candidate is kept as the best, or why not."""
+def timed_sentence(state: State, candidate: Candidate, base: Candidate | None, new_best: bool) -> str:
+    """What the quick timing came to. It stays true whatever is found later: who is the best is the state's to say."""
     gain = gain_over(candidate, base)
     if gain is None:
-        return (candidate.timing.sentence if candidate.timing else "") or "Not kept: it could not be timed."
+        return (candidate.timing.sentence if candidate.timing else "") or "It could not be timed."
     over = f"{gain.value:.2f}× over {base.id if base else 'the reference'} (95 % interval {gain.low:.2f}–{gain.high:.2f})"
     if new_best:
-        return f"Kept as the best: {over}."
+        return f"The fastest up to then, in quick timing: {over}."
     if gain.high < 1.0:
-        return f"Not kept: slower, {over}."
+        return f"Slower, in quick timing: {over}."
     if not significant(state, candidate, base):
-        return f"Not kept: the difference does not stand out of the noise, {over}."
-    return f"Not kept: {over}, but {state.best or 'the reference'} is not beaten beyond the noise."
+        return f"In quick timing the difference does not stand out of the noise: {over}."
+    return f"In quick timing {over}, but {state.best or 'the reference'} was not beaten beyond the noise."
 
 
 def confirmed_sentence(report: TimingReport, stands: bool) -> str:

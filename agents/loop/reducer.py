@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.loop.due import due
 from agents.loop.edit import add_candidate, change_candidate, change_todo
-from agents.loop.notes import confirmed_sentence, kept_sentence, told_by_confirmation
+from agents.loop.notes import confirmed_sentence, timed_sentence, told_by_confirmation
 from agents.loop.route import after_attempt, end, fail, finish, reopened, verdict_sentence
 from agents.loop.rules import (
     MAX_RECONFIRMS,
@@ -337,7 +337,7 @@ def _timed(state: State, report: TimingReport) -> State:
     gained = significant(state, candidate, base)
     better = beats_eager(candidate.timing, state.options.protocol.faster_ratio)
     new_best = better and significant(state, candidate, best)
-    state = change_candidate(state, candidate.id, note=kept_sentence(state, candidate, base, new_best))
+    state = change_candidate(state, candidate.id, note=timed_sentence(state, candidate, base, new_best))
     update: dict[str, object] = {"best": candidate.id if new_best else state.best}
     if candidate.author == "engineer":
         update |= {"failures_in_row": 0, "gainless_in_row": 0 if gained or new_best else state.gainless_in_row + 1}

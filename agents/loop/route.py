@@ -84,7 +84,7 @@ def settle(state: State) -> State:
     if todo is None:
         return state
     tried = [c for c in state.candidates if c.todo == todo.id and c.author == "engineer"]
-    gained = [c for c in tried if c.verified and significant(state, c, ground(state, c.parent))]
+    gained = [c for c in tried if c.verified and (c.id == state.best or significant(state, c, ground(state, c.parent)))]
     if gained:
         return change_todo(state, todo.id, status="done", note=gained[-1].note)
     verified = [c for c in tried if c.verified]

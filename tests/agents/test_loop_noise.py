@@ -54,3 +54,17 @@ def test_waiting_for_a_runner_spends_no_time_of_the_run() -> None:
     run.take(Analysed, seconds=3.0, analysis=AnalysisSummary(blob=REF, refusal=None, eager_ms=10.0, nulls=(), labels=()))
     assert run.state.usage.wall_s == 3.0
     assert not run.state.status.ended
+
+
+def test_an_item_that_brought_the_best_is_done_however_vague_its_gain_over_its_parent() -> None:
+    run = Run().planned("a").coded().built().checked().timed(0.9, spread=0.8).profiled_if_due().decided("optimise")
+    run.attempt(1.5)
+    assert (run.state.candidate("c2").parent, run.state.best) == ("c1", "c2")
+    assert run.statuses() == ["done"]
+
+
+def test_no_note_of_a_quick_timing_says_who_is_the_best_in_the_end() -> None:
+    run = Run().planned("a", "b", "c").attempt(1.5).attempt(1.8).attempt(1.2)
+    for candidate in run.state.candidates:
+        assert "quick timing" in candidate.note
+        assert "best" not in candidate.note
