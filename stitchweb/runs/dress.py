@@ -121,7 +121,7 @@ def timing(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
         return {}
     rows, head, scale, unit = charts.timing_tracks(report)
     median = next((a.median_ms for a in report.arms if a.arm == "candidate"), None)
-    over = {"eager": report.over_eager, report.baseline: report.over_baseline}
+    over = {report.baseline: report.over_baseline, "eager": report.over_eager}
     return {
         "rows": rows,
         "track_head": head,
@@ -129,6 +129,7 @@ def timing(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
         "unit": unit,
         "over": {a.arm: over.get(a.arm) for a in report.arms},
         "rough": {a.arm: a.median_ms / median for a in report.arms} if median else {},
+        "rough_only": bool(median) and any(a.arm != "candidate" and over.get(a.arm) is None for a in report.arms),
         "of_floor": report.floor_ms / median if report.floor_ms and median else None,
     }
 

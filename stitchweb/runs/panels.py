@@ -334,6 +334,7 @@ def profile(view: View, cid: str) -> dict[str, Any]:
         "decision": rail.decision_of(view, cid),
         "ended": view.status.status.ended,
         "under_way": _under_way(view, candidate, "profiling"),
+        "settled": candidate is not None and candidate.status == "done",
         "analysis": view.analysis and (view.analysis.flops, view.analysis.bytes),
         "median_ms": _median(report_of(candidate)) if candidate else None,
         "reference_ms": _median(view.reference_timing, "eager") or (view.analysis.eager_ms if view.analysis else None),

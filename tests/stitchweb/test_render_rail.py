@@ -6,6 +6,7 @@ import re
 
 from agents.events import View
 from agents.events.folding import fold_all
+from agents.state import Status
 from gpu_runner.contracts import CheckRow
 from stitchweb.runs.panels import state
 from stitchweb.runs.render import RunRenderer
@@ -64,3 +65,27 @@ def test_information_is_counted_neither_as_passed_nor_as_not_run() -> None:
     assert re.search(counted, before)[0] == re.search(counted, after)[0]  # type: ignore[index]
     assert "88" in after
     assert after.count("not run<") == before.count("not run<")
+
+
+def test_an_ended_run_leaves_nothing_to_be_confirmed_or_waited_for() -> None:
+    view = fold_all(View(), EVENTS)
+    unconfirmed = view.candidates["c5"].model_copy(update={"confirmed": None})
+    cancelled = view.model_copy(
+        update={
+            "candidates": view.candidates | {"c5": unconfirmed},
+            "status": view.status.model_copy(update={"status": Status.CANCELLED}),
+        }
+    )
+    panel = RunRenderer(41, BLOBS).run_panel("run-state", cancelled)
+    assert "never confirmed" in panel
+    assert "to be confirmed" not in panel
+
+
+def test_a_decided_candidate_without_a_profile_does_not_wait_for_one() -> None:
+    panel = RunRenderer(41, BLOBS).candidate_panel("profile", told("best.changed"), "c3")
+    assert "Not profiled" in panel
+    assert "Waits for its turn" not in panel
+
+
+def test_a_ratio_that_differs_from_the_medians_says_how_it_was_made() -> None:
+    assert "paired by round" in RunRenderer(41, BLOBS).candidate_panel("timing", fold_all(View(), EVENTS), "c5")
