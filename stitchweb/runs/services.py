@@ -62,6 +62,18 @@ def create_run(owner: User | None, revision: Revision, options: Options, name: s
     return run
 
 
+@transaction.atomic
+def run_again(user: User, run: Run, files: dict[str, str] | None = None, title: str = "") -> Run:
+    """A new run of the same revision with the same options. With `files` ({path: text}) it tries that program first.
+
+    ControlRefused when the files are no candidate; PermissionDenied without a worker's role.
+    """
+    fresh = start_run(user, run.revision, run.load().options, run.name)
+    if files is not None:
+        control(user, fresh, "candidate", {"files": files, "parent": None, "title": title})
+    return fresh
+
+
 def engineer_name(options: Options) -> str:
     """One name when all roles have the same engineer, else the three."""
     names = (options.planner, options.coder, options.verifier)

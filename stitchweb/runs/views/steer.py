@@ -18,7 +18,7 @@ from stitchweb.runs.dress import text_of
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Run
 from stitchweb.runs.panels import REFERENCE
-from stitchweb.runs.services import ControlRefused, control
+from stitchweb.runs.services import ControlRefused, control, run_again
 from stitchweb.runs.views.page import known_candidate
 
 MAX_TODOS = 40
@@ -51,6 +51,23 @@ def steer(request: HttpRequest, pk: int) -> HttpResponse:
     if request.htmx:
         return HttpResponse(status=204)
     return redirect("run", pk)
+
+
+@login_required
+@require_POST
+def again(request: HttpRequest, pk: int) -> HttpResponse:
+    """A new run of the same program with the same options; with `from=c3` it tries that candidate first."""
+    run = run_to_steer(request.user, pk)
+    cid = request.POST.get("from", "")
+    if not cid:
+        return redirect("run", run_again(request.user, run).pk)
+    view = view_of(run.pk)
+    files = _start_files(run, view, known_candidate(view, cid))
+    try:
+        return redirect("run", run_again(request.user, run, files, f"{cid} of run {run.pk}").pk)
+    except ControlRefused as refusal:
+        messages.error(request, str(refusal))
+        return redirect("run", pk)
 
 
 def _todos(request: HttpRequest, view: View) -> list[dict[str, str]]:
@@ -114,7 +131,10 @@ def _posted_files(request: HttpRequest) -> dict[str, str]:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit_candidate(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
-    """Write a candidate by hand, starting from `cid`; it is built, checked and timed like any other."""
+    """Write a candidate by hand, starting from `cid`; it is built, checked and timed like any other.
+
+    A run that has ended takes nothing more in: then the candidate is the first one of a new run with the same options.
+    """
     run = run_to_steer(request.user, pk)
     view = view_of(run.pk)
     known_candidate(view, cid)
@@ -124,11 +144,13 @@ def edit_candidate(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
         files, title = _posted_files(request), request.POST.get("title", "").strip()[:120]
         parent = None if cid == REFERENCE else cid
         try:
+            if run.ended:
+                return redirect("run", run_again(request.user, run, files, title or f"{cid} of run {pk}, edited by hand").pk)
             control(request.user, run, "candidate", {"files": files, "parent": parent, "title": title or "Edited by hand"})
             return redirect("run", pk)
         except ControlRefused as refusal:
             error = str(refusal)
-    context = _context(run, view) | {"cid": cid, "files": files, "error": error, "title": title}
+    context = _context(run, view) | {"cid": cid, "files": files, "error": error, "title": title, "ended": run.ended}
     return render(request, "runs/edit.html", context, status=409 if error else 200)
 
 

@@ -20,6 +20,7 @@ from stitchweb.programs.intake import Batch, read_files, read_zip
 from stitchweb.programs.models import Revision
 from stitchweb.programs.services import Upload, UploadRefused, add_revision, create_program, create_suite
 from stitchweb.programs.uploads import Problem, check_source, decode, outline, with_inputs
+from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
 from stitchweb.runs.services import start_run
@@ -33,21 +34,30 @@ MAX_SUITE_RUNS = 40  # started at once from an upload; more are started from the
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
-    """GET: an empty form, or one with `?example=NAME` or `?program=PK` in it. POST: create, then run or analyse.
+    """GET: an empty form, or one with `?example=NAME`, `?program=PK` or `?run=PK` in it. POST: create, then run or analyse.
 
     Whatever is refused is shown beside the text that was sent, which stays in the form.
     """
     if request.method == "POST":
         return _Intake(request).answer()
-    text, name = "", ""
+    text, name, program = "", "", ""
     if chosen := example(request.GET.get("example", "")):
         text, name = chosen.text, chosen.title
-    elif request.GET.get("program", "").isdecimal():
-        program = program_for(request.user, int(request.GET["program"][:18]), WORKERS)
-        newest = Revision.objects.filter(program=program).order_by("-number").first()
-        text, name = newest.text if newest else "", program.name
+    elif revision := _revision_to_change(request):
+        text, name, program = revision.text, revision.program.name, str(revision.program_id)
     form = ProgramForm(initial={"text": text, "name": name})
-    return _page(request, form, OptionsForm(), example=request.GET.get("example", ""), program=request.GET.get("program", ""))
+    return _page(request, form, OptionsForm(), example=request.GET.get("example", ""), program=program)
+
+
+def _revision_to_change(request: HttpRequest) -> Revision | None:
+    """What a new revision starts from: that of the named run, else the newest one of the named program."""
+    run, program = (request.GET.get(key, "")[:18] for key in ("run", "program"))
+    if run.isdecimal():
+        return run_to_steer(request.user, int(run)).revision
+    if program.isdecimal():
+        found = program_for(request.user, int(program), WORKERS)
+        return Revision.objects.filter(program=found).select_related("program").order_by("-number").first()
+    return None
 
 
 def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status: int = 200, **more: Any) -> HttpResponse:
