@@ -67,6 +67,14 @@ class Engineer(Protocol):
     def decide(self, context: Context, candidate: Candidate) -> DecideAnswer: ...
 
 
+_READ_NO_TEXT = frozenset({"offline"})
+
+
+def reads_text(*names: str) -> bool:
+    """Whether one of these engineers heeds what people write: hints, and items of their own in the plan."""
+    return not _READ_NO_TEXT.issuperset(names)
+
+
 _REGISTRY: dict[str, Callable[[], Engineer]] = {}
 
 

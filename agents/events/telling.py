@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from agents.engineers import reads_text
 from agents.events.coalesce import pieces
 from agents.events.panels import analysis_view, candidate_payload, plan_payloads, profile_view, rows_apart, timing_payload
 from agents.events.shrink import Payload, bounded, cut, plain
@@ -72,9 +73,10 @@ def events_of(
     return _numbered(said, at, seq0)
 
 
-def requested(control: Control, at: float, seq0: int, text: str = "") -> Event:
+def requested(control: Control, at: float, seq0: int) -> Event:
     """A person's request as it is filed, before the loop takes it."""
-    return Event(seq=seq0 + 1, kind="control.changed", at=at, who=_who(control), payload=_control(control, "requested", text))
+    payload = _control(control, "requested", _asked(control))
+    return Event(seq=seq0 + 1, kind="control.changed", at=at, who=_who(control), payload=payload)
 
 
 def event_of_progress(progress: Progress, step: Step, state: State) -> tuple[EventKind, Payload]:
@@ -202,31 +204,53 @@ def _controls(before: State, outcome: Outcome | None, after: State) -> list[Said
     steered = outcome.control if isinstance(outcome, Steered) else None
     waiting = {control.id for control in after.controls}
     if steered is not None and steered.id not in before.steered and steered.id in after.steered:
-        refused = refusal(before, steered)
-        if refused:
-            said.append(("control.changed", _who(steered), _control(steered, "refused", refused)))
+        if refused := refusal(before, steered):
+            said.append(_changed(steered, "refused", refused))
         elif steered.id in waiting:
-            text = "Waits for the attempt under way to end."
-            said.append(("control.changed", _who(steered), _control(steered, "requested", text)))
+            said.append(_changed(steered, "requested", f"{_asked(steered)}: waits for the attempt under way to end"))
         else:
-            said.append(("control.changed", _who(steered), _control(steered, "applied", _applied_text(steered))))
-    born = [_refs(c.files) for c in after.candidates[len(before.candidates) :] if c.author == "person"]
+            said.append(_changed(steered, "applied", _applied(steered, before, after)))
     for control in before.controls:
         if control.id in waiting:
             continue
-        if control.data.get("files") in born:
-            said.append(("control.changed", _who(control), _control(control, "applied", "")))
+        if _child(control, before, after):
+            said.append(_changed(control, "applied", _applied(control, before, after)))
         else:
-            said.append(("control.changed", _who(control), _control(control, "refused", "The run ended before its turn.")))
+            said.append(_changed(control, "refused", f"{_asked(control)}: the run ended before its turn"))
     return said
+
+
+def _changed(control: Control, state: Literal["requested", "applied", "refused"], text: str) -> Said:
+    return ("control.changed", _who(control), _control(control, state, text))
+
+
+def _child(control: Control, before: State, after: State) -> str:
+    """The candidate that a person's program became in this step; empty when it became none."""
+    born = after.candidates[len(before.candidates) :]
+    return next((c.id for c in born if c.author == "person" and _refs(c.files) == control.data.get("files")), "")
 
 
 def _refs(files: dict[str, BlobRef]) -> dict[str, dict[str, Any]]:
     return {path: ref.model_dump(mode="json") for path, ref in files.items()}
 
 
-def _applied_text(control: Control) -> str:
-    return cut(str(control.data.get("text", "")), 500) if control.kind == "hint" else ""
+def _asked(control: Control) -> str:
+    """What is asked, where the kind of the request alone does not say it."""
+    key = {"hint": "text", "candidate": "title", "branch": "from"}.get(control.kind, "")
+    return cut(str(control.data.get(key, "")), 500)
+
+
+def _applied(control: Control, before: State, after: State) -> str:
+    """What was done with it, so that nobody waits for what does not come."""
+    asked, options = _asked(control), after.options
+    match control.kind:
+        case "hint" if not reads_text(options.planner, options.coder):
+            return f"{asked} (kept for people: this run's engineer reads no text)"
+        case "branch":
+            return f"{asked}, where the next candidate starts"
+        case "candidate":
+            return f"{asked}, as {_child(control, before, after)}"
+    return asked
 
 
 def _control(control: Control, state: Literal["requested", "applied", "refused"], text: str) -> Payload:

@@ -32,6 +32,8 @@ def refusal(state: State, control: Control) -> str:
             return "The hint is empty."
         case "branch" if find(state, control.data.get("from")) is None:
             return "There is no such candidate to branch from."
+        case "branch" if state.stop_cause is not None:
+            return "Nothing more is written: the run confirms its best. Once it has ended, a new run can start from this one."
         case "candidate" if not _has_files(control.data):
             return "The candidate has no files."
         case "candidate" if len(state.controls) >= MAX_WAITING:

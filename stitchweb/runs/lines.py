@@ -13,6 +13,14 @@ from stitchweb.core import numbers
 QUIET = frozenset({"check.row", "timing.round", "log.lines", "usage.changed"})
 
 
+_REQUESTS = {"candidate": "edit by hand", "edit_plan": "edit of the plan", "approve_plan": "approval of the plan"}
+
+
+def request_words(kind: str) -> str:
+    """What a request of a person is called."""
+    return _REQUESTS.get(kind, kind)
+
+
 @dataclass(frozen=True)
 class EventLine:
     """`after` is seconds since the run's first event."""
@@ -75,7 +83,7 @@ def _sentence(kind: str, p: dict[str, Any]) -> str:
     if kind == "best.changed":
         return f"best is {p.get('candidate')}" if p.get("candidate") else "no best candidate"
     if kind == "control.changed":
-        text = f"{str(p.get('kind', '')).replace('_', ' ')} {p.get('state')}"
+        text = f"{request_words(str(p.get('kind', '')))} {p.get('state')}"
         return f"{text}: {p['text']}" if p.get("text") else text
     if kind == "run.finished":
         return str(p.get("sentence", ""))

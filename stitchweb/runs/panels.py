@@ -13,6 +13,7 @@ from agents.events import CandidateView, ControlView, View
 from agents.state import Status
 from gpu_runner.contracts import Interval, Speed, TimingReport
 from stitchweb.runs import rail
+from stitchweb.runs.lines import request_words
 
 REFERENCE = "reference"
 GROUPS = {
@@ -168,7 +169,8 @@ def plan(view: View) -> dict[str, Any]:
 
 
 def hints(view: View) -> dict[str, Any]:
-    return {"hints": [c for c in view.controls.values() if c.kind in ("hint", "candidate", "branch")]}
+    kinds = ("hint", "candidate", "branch")
+    return {"requests": [(request_words(c.kind), c) for c in view.controls.values() if c.kind in kinds]}
 
 
 def usage(view: View) -> dict[str, Any]:

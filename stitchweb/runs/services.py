@@ -66,9 +66,14 @@ def create_run(owner: User | None, revision: Revision, options: Options, name: s
 def run_again(user: User, run: Run, files: dict[str, str] | None = None, title: str = "") -> Run:
     """A new run of the same revision with the same options. With `files` ({path: text}) it tries that program first.
 
-    ControlRefused when the files are no candidate; PermissionDenied without a worker's role.
+    ControlRefused when the files are no candidate, or the options are of another version; PermissionDenied without a worker's
+    role.
     """
-    fresh = start_run(user, run.revision, run.load().options, run.name)
+    try:
+        options = run.load().options
+    except ValidationError as error:
+        raise ControlRefused("This version cannot read the run's options. Start one from the program's page.") from error
+    fresh = start_run(user, run.revision, options, run.name)
     if files is not None:
         control(user, fresh, "candidate", {"files": files, "parent": None, "title": title})
     return fresh
@@ -97,7 +102,7 @@ def control(user: User, run: Run, kind: str, data: dict[str, Any] | None = None)
         raise ControlRefused(why)
     row = Control.objects.create(run=locked, kind=kind, user=user, data=data)
     filed = request.model_copy(update={"id": str(row.pk)})
-    events.append(locked, [requested(filed, time.time(), locked.last_seq, str(data.get("text", ""))[:500])])
+    events.append(locked, [requested(filed, time.time(), locked.last_seq)])
     if kind == "cancel" and locked.cancel_requested_at is None:
         locked.cancel_requested_at = timezone.now()
         locked.save(update_fields=["cancel_requested_at"])

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from agents.state import Plan, Status, Todo
-from stitchweb.runs.models import Control, RunState
+from stitchweb.runs.models import Control, Event, RunState
 from tests.stitchweb.world_for_tests import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +83,11 @@ def test_a_candidate_by_hand_is_checked_before_it_is_taken(client: Client, told:
     made = Control.objects.get()
     assert made.data["title"] == "mine"
     assert made.data["parent"] is None
+
+
+def test_who_writes_to_an_engineer_that_reads_no_text_is_told_before(client: Client, told: World) -> None:
+    assert "reads no text" in client.get(f"/runs/{told.live.pk}/").content.decode()
+    assert "reads no text" in client.get(f"/runs/{told.waiting.pk}/plan").content.decode()
+    event = Event.objects.get(run=told.live, kind="run.created")
+    Event.objects.filter(pk=event.pk).update(payload=event.payload | {"engineers": {"planner": "offline", "coder": "scripted"}})
+    assert "reads no text" not in client.get(f"/runs/{told.live.pk}/").content.decode()

@@ -7,6 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from agents.engineers import reads_text
 from agents.events import Event as EventContract
 from agents.events import View
 from agents.state import Status
@@ -36,6 +37,12 @@ def known_candidate(view: View, cid: str) -> str:
     return cid
 
 
+def writers_read(view: View) -> bool:
+    """Whether the run's Planner or Coder heeds what people write."""
+    engineers = view.header.engineers if view.header else {}
+    return reads_text(*(engineers.get(role, "offline") for role in ("planner", "coder")))
+
+
 def wishes_of(request: HttpRequest) -> dict[str, str]:
     """What of a diff the reader asked for: `against` parent or reference, `file` a path."""
     return {key: request.GET[key] for key in ("against", "file") if key in request.GET}
@@ -57,6 +64,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "team": run.team,
         "section": "runs",
         "may_steer": role_of(request.user, run.team_id) in WORKERS,
+        "reads_text": writers_read(view),
     }
     return render(request, "runs/run.html", context)
 

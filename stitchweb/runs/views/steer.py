@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.events import View
+from agents.state import Status
 from gpu_runner.contracts.candidate import MODEL_FILE
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.blobs import RunBlobs
@@ -19,7 +20,7 @@ from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Run
 from stitchweb.runs.panels import REFERENCE
 from stitchweb.runs.services import ControlRefused, control, run_again
-from stitchweb.runs.views.page import known_candidate
+from stitchweb.runs.views.page import known_candidate, writers_read
 
 MAX_TODOS = 40
 MAX_FILES = 64
@@ -58,11 +59,10 @@ def steer(request: HttpRequest, pk: int) -> HttpResponse:
 def again(request: HttpRequest, pk: int) -> HttpResponse:
     """A new run of the same program with the same options; with `from=c3` it tries that candidate first."""
     run = run_to_steer(request.user, pk)
-    cid = request.POST.get("from", "")
-    if not cid:
-        return redirect("run", run_again(request.user, run).pk)
-    view = view_of(run.pk)
-    files = _start_files(run, view, known_candidate(view, cid))
+    cid, files = request.POST.get("from", ""), None
+    if cid:
+        view = view_of(run.pk)
+        files = _start_files(run, view, known_candidate(view, cid))
     try:
         return redirect("run", run_again(request.user, run, files, f"{cid} of run {run.pk}").pk)
     except ControlRefused as refusal:
@@ -108,6 +108,7 @@ def edit_plan(request: HttpRequest, pk: int) -> HttpResponse:
         except ControlRefused as refusal:
             error = str(refusal)
     context = _context(run, view) | {"error": error, "awaiting": view.status.status.value == "awaiting_approval"}
+    context["reads_text"] = writers_read(view)
     return render(request, "runs/plan.html", context, status=409 if error else 200)
 
 
@@ -147,6 +148,8 @@ def edit_candidate(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
             if run.ended:
                 return redirect("run", run_again(request.user, run, files, title or f"{cid} of run {pk}, edited by hand").pk)
             control(request.user, run, "candidate", {"files": files, "parent": parent, "title": title or "Edited by hand"})
+            first = "once the run is resumed" if view.status.status is Status.PAUSED else "after the attempt under way"
+            messages.success(request, f"Your version is taken: it is built, checked and timed {first}.")
             return redirect("run", pk)
         except ControlRefused as refusal:
             error = str(refusal)
