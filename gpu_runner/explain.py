@@ -79,7 +79,7 @@ def _asked_again(
     """Whether further calls on the same content write the result of an earlier one, or give another result."""
     unstable = False
     for _ in range(MORE_CALLS):
-        again = candidate.call(item.inputs, timeout=timeout, watch=True, restore=True)
+        again = candidate.call(item.inputs, timeout=timeout, watch=True, restore=True, poison=item.eager.sizes)
         with closing(again):
             if again.facts.get("overwritten"):
                 return {"with_a_later_call": True}

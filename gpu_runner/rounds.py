@@ -27,6 +27,9 @@ CALL_FACTOR = 200.0
 CHECK_SHARE = 0.1  # of the samples, where comparing all would cost more than measuring
 MOST_ROUNDS = 3
 RETAKES = 3  # at most so many samples are made for each that is kept
+SETTLE_S = 0.1
+LOOK_S = 0.002
+REST_SHARE = 0.1  # of a core
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
 QUIET_SHARE = 0.03  # of a core; beyond the cores that the programs leave free, others may take no more in a kept sample
 SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
@@ -135,6 +138,7 @@ class Bench:
         if self.neighbours is None:
             return arm.go(self._timeout)
         watched = candidate if name != CANDIDATE else None
+        _settle([other.sandbox.pid for key, other in self.arms.items() if key != name])
         started, ran_before = time.perf_counter_ns(), ran(watched.sandbox.pid) if watched else 0
         self.neighbours.start(arm.sandbox.pid)
         call = arm.go(self._timeout)
@@ -245,6 +249,17 @@ class Bench:
 
 def _time(call: Call) -> int:
     return call.ns if call.device_ns is None else call.device_ns
+
+
+def _settle(roots: list[int]) -> None:
+    """Wait until these programs rest, for a moment at most: OpenMP's threads spin for some milliseconds after a call, longer
+    where the cores are taken, and would slow the next program's call."""
+    until = time.monotonic() + SETTLE_S
+    while time.monotonic() < until:
+        started, before = time.perf_counter_ns(), sum(map(ran, roots))
+        time.sleep(LOOK_S)
+        if sum(map(ran, roots)) - before < REST_SHARE * (time.perf_counter_ns() - started):
+            return
 
 
 def _same_form(calls: dict[str, Call], name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +15,12 @@ EAGER = "eager"
 AGREEMENT = 0.03
 HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0
-UNSEEN_SHARE = 0.7
+UNSEEN_SHARE = 0.5
 FLOOR_SHARE = 0.25
 AROUND_SHARE = 0.5  # of the call: laying out and taking out vary with the allocator
 LEAST_AROUND = 5
-BUSY_SHARE = 0.2  # of a core, while others are called
+BUSY_SHARE = 0.25  # of a core, while others are called
+LEAST_BUSY = 8
 HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
 BANDWIDTH_MARGIN = 1.05  # over the highest rate that was ever measured on the device
 
@@ -91,7 +91,7 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
         )
         return TimingReport(verdict=verdict, sentence=sentence, **failed)
     if interferes(evidence.busy):
-        share = percentile(evidence.busy, 0.5)
+        share = median(evidence.busy)
         sentence = f"While other arms were timed the program kept {share:.0%} of a core busy: to slow them is no speed."
         return TimingReport(verdict=Verdict.HACK, hack=HackClass.BASELINE_SLOWDOWN, sentence=sentence, **failed)
     samples = evidence.samples
@@ -177,7 +177,7 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
     own = median(samples[CANDIDATE].all)
     saved = median(samples[EAGER].all) - own
     # For short programs: what was saved must be missing on the clock outside as well.
-    unseen = floor_gap_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps, protocol)
+    unseen = floor_gap_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
     limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain)
     if hidden > limit or (saved > 0.0 and unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved)):
         doubt(
@@ -206,9 +206,8 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
 
 
 def interferes(busy: list[float]) -> bool:
-    """Whether the candidate's processes worked while other arms were called. OpenMP's threads spin for a while after a call,
-    which now and then reaches into the next one; what is meant to slow others down is there nearly always."""
-    return len(busy) >= LEAST_AROUND and percentile(busy, FLOOR_SHARE) > BUSY_SHARE
+    """Whether the candidate's processes worked while other arms were called."""
+    return len(busy) >= LEAST_BUSY and median(busy) > BUSY_SHARE
 
 
 def hidden_ns(candidate: list[float], eager: list[float]) -> tuple[float, float]:
@@ -217,16 +216,10 @@ def hidden_ns(candidate: list[float], eager: list[float]) -> tuple[float, float]
     return median(candidate) - median(eager), 5.0 * spread / math.sqrt(max(1, len(eager)))
 
 
-def floor_gap_ns(candidate: list[float], eager: list[float], protocol: Protocol) -> float:
-    """How far the candidate's undisturbed gaps lie above eager's, at least: a bound by bootstrap. What disturbs only adds, so
-    the lower values say more than the middle ones."""
-    generator = random.Random(0)  # noqa: S311  resampling, not secrecy
-
-    def low(values: list[float]) -> float:
-        return percentile(generator.choices(values, k=len(values)), FLOOR_SHARE)
-
-    differences = sorted(low(candidate) - low(eager) for _ in range(protocol.bootstrap_draws // 4))
-    return percentile(differences, (1.0 - protocol.confidence) / 2.0)
+def floor_gap_ns(candidate: list[float], eager: list[float]) -> float:
+    """How far the candidate's undisturbed gaps lie above eager's. What disturbs only adds, so lower values say more than middle
+    ones."""
+    return percentile(candidate, FLOOR_SHARE) - percentile(eager, FLOOR_SHARE)
 
 
 def _spread(values: list[float]) -> float:

@@ -26,6 +26,7 @@ _address = torch.Tensor.data_ptr
 LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
 SEALED = 32  # elements of each result that are read the moment the call returns,
 SEALED_RESULTS = 8  # of so many results
+POISONED, POISON_BYTES = 8, 64 << 20  # blocks of one size, as long as they take no more than that
 _evict: dict[str, torch.Tensor] = {}
 
 
@@ -62,8 +63,12 @@ def reset_persisting_lines() -> None:
 
 
 def poison(sizes: list[int], device: str) -> None:
-    """Fill memory that the allocator will hand out next with NaN patterns, so that unwritten results show."""
-    blocks = [torch.empty(size, dtype=torch.uint8, device=device).fill_(0xFF) for size in sizes if size]
+    """Fill memory that the allocator will hand out next with NaN patterns, so that unwritten results show.
+
+    Several blocks of each size: after some calls more than one of them waits to be handed out.
+    """
+    times = {size: max(1, min(POISONED, POISON_BYTES // size)) for size in sizes if size}
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device).fill_(0xFF) for size, n in times.items() for _ in range(n)]
     del blocks
 
 
@@ -88,8 +93,8 @@ def _read(tensor: torch.Tensor, offsets: list[int]) -> list[Any]:
         base = _address(tensor)
         return [_peek(base + size * offset, size) for offset in offsets]
     flat = tensor.as_strided((max(offsets) + 1,), (1,))
-    picked = flat[torch.tensor(offsets, device=tensor.device)]
-    return list(_peek(_address(picked.cpu()), size * len(offsets)))
+    picked = flat[torch.tensor(offsets, device=tensor.device)].cpu()
+    return [_peek(_address(picked) + size * i, size) for i in range(len(offsets))]
 
 
 class Seal:

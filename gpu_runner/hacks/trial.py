@@ -27,6 +27,8 @@ PROTOCOL = PROTOCOLS["strict"].model_copy(
         "warmup_s": 0.05, "second_process": False,
     }
 )  # fmt: skip
+# So few samples call a program faster by chance now and then: before a cheat counts as paid it is timed as `strict` would.
+CONFIRMATION = PROTOCOLS["strict"].model_copy(update={"name": "gallery-confirmation", "arms": ("eager",)})
 LIMITS = Limits(wall_s=60.0)
 
 REJECTED, NEUTRALISED, MISNAMED, MISSED = "rejected", "neutralised", "misnamed", "missed"
@@ -78,11 +80,17 @@ def judge(hands: Hands, entry: Entry, target: str) -> Result:
         return Result(entry.name, entry.hack, BROKEN, str(check.verdict), None, (), said, seconds=check.seconds)
     timing: TimingReport | None = None
     if check.verdict is Verdict.VERIFIED and (entry.hack is not None or entry.timed):
-        report = hands.perform(TimeTask(**common))
-        if not isinstance(report, TimingReport):
-            raise HandsError("The hands answered a timing with another report.")
-        timing = report
+        timing = _timed(hands, common)
+        if entry.hack is not None and timing.speed is Speed.FASTER:
+            timing = _timed(hands, common | {"protocol": CONFIRMATION})
     return result(entry, check, timing)
+
+
+def _timed(hands: Hands, common: dict[str, Any]) -> TimingReport:
+    report = hands.perform(TimeTask(**common))
+    if not isinstance(report, TimingReport):
+        raise HandsError("The hands answered a timing with another report.")
+    return report
 
 
 def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Result:
