@@ -18,6 +18,7 @@ _LOOKS = {
     "cancelled": ("stop", ""),
     "paused": ("pause", ""),
     "queued": ("ring", ""),
+    "waiting": ("clock", ""),
     "awaiting_approval": ("clock", "warn"),
     "reduced-precision": ("half", "warn"),
     "degenerate": ("warn", "warn"),

@@ -19,8 +19,9 @@ from agents.state import Step
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, Progress, Report, Task
 from stitchweb.programs.models import AnalysisState, Revision
-from stitchweb.runs import dispatch, events
-from stitchweb.runs.models import Job, JobState, Run
+from stitchweb.runs import dispatch, events, runners
+from stitchweb.runs.models import RESTING, Job, JobState, Run
+from stitchweb.runs.models import Event as EventRow
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +51,20 @@ def create_for_step(run: Run, step: Step, task: Task) -> Job:
         task=task.model_dump(mode="json"),
     )
     send_on_commit(job)
-    ahead = Job.objects.filter(queue=job.queue, state__in=OPEN, pk__lt=job.pk).count()
-    if ahead:
-        tell_waiting(run, job, f"Waits for a {task.target} runner: {ahead} {'job' if ahead == 1 else 'jobs'} before it.")
+    if why := why_waiting(job, runners.served()):
+        tell_waiting(run, job, why)
     return job
+
+
+def why_waiting(job: Job, served: set[str]) -> str:
+    """Why no runner takes the job at this moment; empty when one is free for it. `served`: queues with a runner. One query."""
+    target = job.queue.removeprefix("run.")
+    if job.queue not in served:
+        return f"No runner for {target} is there. The run goes on as soon as one is started."
+    ahead = Job.objects.filter(queue=job.queue, state__in=OPEN, pk__lt=job.pk).count()
+    if not ahead:
+        return ""
+    return f"Waits for a free {target} runner: {ahead} {'step' if ahead == 1 else 'steps'} of other work before it."
 
 
 def create_analysis(revision: Revision) -> Job:
@@ -205,10 +216,19 @@ def keep_analysis(run: Run) -> None:
 
 
 def tell_waiting(run: Run, job: Job, waiting: str) -> None:
-    """Say on the page why nothing moves, or, with an empty text, that it moves again. The run is locked by the caller."""
+    """Say on the page why nothing moves, or, with an empty text, that it moves again. Nothing is said twice, and nothing of a
+    run that rests for a reason of its own. The run is locked by the caller."""
+    if run.status in RESTING or told_waiting(run) == waiting:
+        return
     [(kind, payload)] = events_of_progress(Progress(kind="stage", payload={"text": ""}), _step(job), run.load())
     payload = payload | {"waiting": waiting}
     events.append(run, [Event(seq=1, kind=kind, at=time.time(), who="system", payload=payload)])
+
+
+def told_waiting(run: Run) -> str:
+    """What the run's page says it waits for. One query."""
+    lines = EventRow.objects.filter(run=run, kind="run.status").order_by("-seq").values_list("payload", flat=True)
+    return str((lines.first() or {}).get("waiting", ""))
 
 
 def _step(job: Job) -> Step:

@@ -23,6 +23,10 @@ class RunQuerySet(models.QuerySet["Run"]):
     def active(self) -> RunQuerySet:
         return self.exclude(status__in=ENDED)
 
+    def with_waits(self) -> RunQuerySet:
+        """With `waits`: whether the run's step lies in a queue. What `shown_status` says then is that."""
+        return self.annotate(waits=models.Exists(Job.objects.filter(run=models.OuterRef("pk"), state=JobState.QUEUED)))
+
     def free(self, now: datetime) -> RunQuerySet:
         """Runs that nobody drives at this moment."""
         return self.filter(models.Q(lease_expires=None) | models.Q(lease_expires__lt=now))
@@ -85,6 +89,12 @@ class Run(models.Model):
     @property
     def ended(self) -> bool:
         return self.status in ENDED
+
+    @property
+    def shown_status(self) -> str:
+        """The status in lists: "waiting" while no runner has taken its step (known of rows from `with_waits`)."""
+        busy = not self.ended and self.status not in (*RESTING, Status.QUEUED.value)
+        return "waiting" if busy and getattr(self, "waits", False) else self.status
 
     @property
     def group(self) -> str:

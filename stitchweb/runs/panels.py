@@ -107,8 +107,15 @@ def _under_way(view: View, candidate: CandidateView | None, status: str) -> bool
     return candidate is not None and candidate.status == status and not view.status.status.ended
 
 
+def _waits(view: View) -> bool:
+    """Whether a step is due that no runner has taken."""
+    resting = view.status.status.ended or view.status.status in (Status.QUEUED, Status.PAUSED, Status.AWAITING_APPROVAL)
+    return bool(view.status.waiting) and not resting
+
+
 def head(view: View) -> dict[str, Any]:
-    return {"status": view.status.status.value, "header": view.header, "result": view.result and view.result.verdict}
+    status = "waiting" if _waits(view) else view.status.status.value
+    return {"status": status, "header": view.header, "result": view.result and view.result.verdict}
 
 
 def controls(view: View) -> dict[str, Any]:
@@ -136,6 +143,7 @@ def state(view: View) -> dict[str, Any]:
         "line": view.status,
         "status": view.status.status.value,
         "live": not view.status.status.ended,
+        "waits": _waits(view),
         "since": view.status_since,
         "started_at": view.started_at,
         "stages": rail.stages(view, _on_rail(view)),

@@ -45,6 +45,14 @@ def forget() -> None:
     Runner.objects.filter(heard_at__lt=timezone.now() - KEPT).delete()
 
 
+def served() -> set[str]:
+    """The queues that have a runner now: it spoke lately, or holds a job whose lease runs. Two queries."""
+    now = timezone.now()
+    said = Runner.objects.filter(heard_at__gte=now - PRESENT).values_list("queues", flat=True)
+    works = Job.objects.filter(state=JobState.CLAIMED, lease_expires__gte=now).order_by().values_list("queue", flat=True)
+    return {queue for queues in said for queue in queues} | set(works.distinct())
+
+
 def recent() -> list[RunnerRow]:
     """Runners heard of within a day, by queue and name. Two queries."""
     now = timezone.now()

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 5.0  # a message that never left the sender shows within this
 RESEND_S = 120.0  # a message that waits in its queue is sent again after this, then twice as long each time
 MAX_AT_ONCE = 200
+MAX_TOLD = 50  # runs whose place in a queue is told anew in one sweep; the others are far from it
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ def sweep() -> Swept:
     """One sweep. A handful of queries when there is nothing to do."""
     given_up = _free_lost_jobs()
     jobs = _resend_jobs()
+    _say_why_they_wait()
     runs = _poke_runs()
     swept = Swept(jobs, given_up, runs)
     if swept != Swept():
@@ -84,25 +86,29 @@ def _resend_jobs() -> int:
         patience = RESEND_S * 2 ** min(max(0, job.sends - 1), 6)
         if job.sent_at is not None and job.sent_at > now - timedelta(seconds=patience):
             continue
-        unheard = job.sends > 0 and job.claims == 0
         try:
             jobbook.send(job)
         except Exception as error:  # whatever the broker's client raises: it is away, and the next sweep tries again
             logger.warning("the broker does not take messages: %s", error)
             break
-        if unheard:
-            _say_nobody_came(job, int((now - job.created_at).total_seconds()))
         sent += 1
     return sent
 
 
-@transaction.atomic
-def _say_nobody_came(job: Job, seconds: int) -> None:
-    """On the run's page: no runner has taken the step, and where to look."""
-    job, run = jobbook.locked(job.pk)
-    if run is not None and job.state == JobState.QUEUED:
-        what = f"No runner of {job.queue} has taken this step for {seconds // 60} min. The status page shows who works on what."
-        jobbook.tell_waiting(run, job, what)
+def _say_why_they_wait() -> None:
+    """On the pages of the runs that wait: whether a runner is there at all, and how much comes first by now."""
+    old = timezone.now() - timedelta(seconds=PATIENCE_S)
+    waiting = Job.objects.filter(state=JobState.QUEUED, run__isnull=False, created_at__lt=old).select_related("run")
+    jobs = list(waiting.order_by("pk")[:MAX_TOLD])
+    served = runners.served() if jobs else set()
+    for job in jobs:
+        why = jobbook.why_waiting(job, served) or "A runner is there, and has not taken the step yet."
+        if job.run is None or jobbook.told_waiting(job.run) == why:
+            continue
+        with transaction.atomic():
+            job, run = jobbook.locked(job.pk)
+            if run is not None and job.state == JobState.QUEUED:
+                jobbook.tell_waiting(run, job, why)
 
 
 def _poke_runs() -> int:

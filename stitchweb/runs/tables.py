@@ -33,7 +33,7 @@ class RunRow:
 
     @property
     def word(self) -> str:
-        return self.run.verdict or self.run.status
+        return self.run.verdict or self.run.shown_status
 
 
 def _interval(run: Run) -> Interval | None:

@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from stitchweb.runs import services
+from gpu_runner.broker import TASK
+from stitchweb.runs import runners, services
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Job, Run
 from stitchweb.runs.sweeper import forget, release_everything, sweep
@@ -16,7 +17,7 @@ from stitchweb.teams.models import LoginLink
 from stitchweb.teams.services import make_login_link, use_login_link
 from tests.agents.loop_world import FakeHands, options
 from tests.conftest import World, build_world
-from tests.stitchweb.conveyor import Conveyor
+from tests.stitchweb.conveyor import Conveyor, Runner
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,7 +63,21 @@ def test_a_step_that_no_runner_takes_says_so(run: Run, conveyor: Conveyor) -> No
     conveyor.run()
     Job.objects.update(created_at=timezone.now() - timedelta(minutes=4), sent_at=timezone.now() - timedelta(minutes=4))
     assert sweep().jobs == 1
-    assert view_of(run.pk).status.waiting.startswith("No runner of run.cpu has taken this step for 4 min.")
+    assert view_of(run.pk).status.waiting.startswith("No runner for cpu is there.")
+    runners.heard("idle@host", ["run.cpu"])
+    sweep()
+    assert view_of(run.pk).status.waiting == "A runner is there, and has not taken the step yet."
+
+
+def test_a_paused_run_says_that_it_is_paused_whatever_its_job_waits_for(run: Run, conveyor: Conveyor) -> None:
+    conveyor.run()
+    services.control(run.owner, run, "pause")
+    conveyor.run()
+    assert view_of(run.pk).status.waiting == "Paused by a person."
+    Job.objects.update(created_at=timezone.now() - timedelta(minutes=4), sent_at=timezone.now())
+    sweep()
+    Runner(conveyor.sent(TASK)[-1]["job"]).claim()
+    assert view_of(run.pk).status.waiting == "Paused by a person."
 
 
 def test_a_run_that_nobody_drives_is_sent_again(run: Run, conveyor: Conveyor) -> None:

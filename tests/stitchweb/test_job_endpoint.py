@@ -14,6 +14,7 @@ from gpu_runner.broker import TASK
 from gpu_runner.contracts import Progress
 from stitchweb.runs import jobbook, services
 from stitchweb.runs.models import Artifact, Event, Job, JobState, Run
+from stitchweb.runs.runners import heard
 from stitchweb.runs.sweeper import sweep
 from tests.agents.loop_world import analysis, options, scripted_name, todo
 from tests.conftest import World, build_world
@@ -282,7 +283,14 @@ def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyo
 
     second = services.start_run(world.owner, world.revision, options(scripted_name(Scripted())))
     conveyor.run()
-    assert view_of(second.pk).status.waiting == "Waits for a cpu runner: 1 job before it."
+    assert view_of(second.pk).status.waiting == "No runner for cpu is there. The run goes on as soon as one is started."
+    heard("one@host", ["run.cpu"])
+    Job.objects.update(created_at=timezone.now() - timedelta(minutes=1), sent_at=timezone.now())
+    sweep()
+    assert view_of(second.pk).status.waiting == "Waits for a free cpu runner: 1 step of other work before it."
+    told = view_of(second.pk).seq
+    sweep()
+    assert view_of(second.pk).seq == told
     runner = Runner(conveyor.sent(TASK)[-1]["job"])
     runner.claim()
     assert view_of(second.pk).status.waiting == ""

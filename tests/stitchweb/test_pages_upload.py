@@ -14,6 +14,7 @@ from django.test import Client
 from stitchweb.programs.gallery import examples
 from stitchweb.programs.models import Program, Suite
 from stitchweb.runs.models import Job, Run
+from stitchweb.runs.runners import heard
 from tests.conftest import REFERENCE, World
 
 pytestmark = pytest.mark.django_db
@@ -215,3 +216,10 @@ def test_a_viewer_cannot_upload(world: World) -> None:
     viewer.force_login(world.viewer)
     assert viewer.post("/upload/", OPTIONS | {"text": REFERENCE}).status_code == 403
     assert nothing_new()
+
+
+def test_a_target_that_no_runner_serves_says_so_before_it_is_chosen(client: Client) -> None:
+    heard("one@host", ["run.cpu"])
+    page = client.get("/upload/").content.decode()
+    assert '<option value="cpu" selected>cpu</option>' in page
+    assert '<option value="sm_90">sm_90, no runner now</option>' in page

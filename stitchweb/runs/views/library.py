@@ -90,7 +90,7 @@ def library(request: HttpRequest) -> HttpResponse:
         "sections": sorted(sections.values(), key=lambda s: (s.target != "cpu", s.target, s.protocol)),
         "scale": scale_of(found),
         "waiting": [p for p in shown if p.pk not in with_runs],
-        "active": list(mine.active().order_by("-pk")[:8]),
+        "active": list(mine.active().with_waits().order_by("-pk")[:8]),
         "suites": list(suites_for(request.user)[:8]),
         "more": shown[-1].pk if len(programs) > PER_PAGE else None,
         "query": query,
@@ -131,7 +131,7 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
             return redirect(request.get_full_path())
         if options.is_valid():
             return redirect("run", start_run(request.user, revision, options.options()).pk)
-    runs = rows_of(runs_for(request.user).filter(revision__program=program).order_by("-pk")[:50])
+    runs = rows_of(runs_for(request.user).filter(revision__program=program).with_waits().order_by("-pk")[:50])
     context = {
         "section": "library",
         "team": program.team,

@@ -94,7 +94,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
     before = request.GET.get("before", "")
     if before.isdecimal():
         runs = runs.filter(pk__lt=int(before[:18]))
-    rows = list(runs.order_by("-pk")[: PER_PAGE + 1])
+    rows = list(runs.with_waits().order_by("-pk")[: PER_PAGE + 1])
     context = {
         "rows": rows_of(rows[:PER_PAGE]),
         "more": rows[PER_PAGE - 1].pk if len(rows) > PER_PAGE else None,

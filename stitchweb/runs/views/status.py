@@ -31,6 +31,6 @@ def status(request: HttpRequest) -> HttpResponse:
         "section": "status",
         "queues": list(queues),
         "runners": runners.recent(),
-        "active": list(runs_for(request.user).active().order_by("pk")[:50]),
+        "active": list(runs_for(request.user).active().with_waits().order_by("pk")[:50]),
     }
     return render(request, "runs/status.html", context)
