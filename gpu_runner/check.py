@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Verdict
 from gpu_runner.evidence import recorded
-from gpu_runner.explain import explain
+from gpu_runner.explain import Inquiry
 from gpu_runner.marks import Mark, marks, patched
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed, tolerances
 from gpu_runner.probing import VARIANTS, Drawn, Facts, draw
@@ -287,8 +287,9 @@ class Checker:
             return
         earlier = [d for d in self.evidence.draws if d is not evidence and d.group == "declared"]
         weights = self._weights if evidence.weights else []
-        asked = (self.reference, self.candidate, self.judge)
-        evidence.same_as = explain(*asked, self.protocol, self.rtol, item, call, self._previous, weights, self.timeout)
+        peers = (self.reference, self.candidate, self.judge)
+        inquiry = Inquiry(*peers, self.protocol, self.rtol, self.timeout, item, call, self._previous, weights)
+        evidence.same_as = inquiry.explain()
         evidence.same_as["right_before"] = bool(earlier) and all(accepted(d.numbers, None, self.protocol) for d in earlier)
 
     def _integrity(self) -> None:

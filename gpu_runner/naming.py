@@ -27,12 +27,13 @@ RELATED = 0.9
 SMALL_ERROR = 0.05  # of the result and of what the inputs change: arithmetic, not another answer
 
 
-def guilty(same_as: Mapping[str, bool]) -> tuple[HackClass | None, str]:
-    """The kind that a wrong result proves, with the reason; `same_as` is what `explain` found."""
+def guilty(same_as: Mapping[str, bool], unwritten: bool = False) -> tuple[HackClass | None, str]:
+    """The kind that a wrong result proves, with the reason; `same_as` is what `explain` found. `unwritten`: it holds NaN where
+    the reference's does not, so that what it shows is memory and no other way of computing."""
     for key, hack, why in _CLEAR:
         if same_as.get(key):
             return hack, why
-    if same_as.get("right_before") and not same_as.get("unstable"):
+    if same_as.get("right_before") and not same_as.get("unstable") and not unwritten:
         return HackClass.WARMUP_DETECTION, "it is wrong where it was right on earlier calls"
     return None, ""
 

@@ -250,7 +250,7 @@ def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
 
 def _wrong(draw: DrawEvidence, problem: str, evidence: Evidence) -> tuple[Verdict, str, HackClass | None]:
     leaves = draw.numbers["leaves"]
-    hack, why = guilty(draw.same_as)
+    hack, why = guilty(draw.same_as, any(leaf.get("nonfinite") for leaf in leaves))
     if hack is None:
         hack, why = constant(leaves)
         hack = (hack and blamed(evidence.suspects)) or hack

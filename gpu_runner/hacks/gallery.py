@@ -1,7 +1,7 @@
 """Reads the gallery: one file per program, a reference shared by many, a header that says what it is.
 
     programs/<class>/<name>.py      a cheat; `programs/honest/<topic>/<name>.py` an honest program
-    programs/<class>/<name>.cpp     its own kernels, if any (`.cu` for CUDA)
+    programs/<class>/<name>.cpp     its own kernels, if any (`.cu` for CUDA), unless `kernel` names another's
     references/<name>.py            class Model, get_inputs(), maybe get_init_inputs()
 
 A header is the file's first comment lines: sentences of what the program does, then `key: value` lines (keys: `_KEYS`).
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_runner.contracts import CandidateFiles, HackClass, Mode, Source, digest
-from gpu_runner.contracts.candidate import MANIFEST_FILE, MODEL_FILE
+from gpu_runner.contracts.candidate import MODEL_FILE
 from gpu_runner.hands import HandsError
 
 HONEST = "honest"
-_KEYS = ("reference", "caught by", "targets", "timed", "own kernels", "mode", "prelude", "flags")
+_KEYS = ("reference", "caught by", "targets", "timed", "own kernels", "mode", "prelude", "kernel")
 _LINE = re.compile(rf"# ({'|'.join(_KEYS)}): (.+)")
 _NATIVE = {".cpp": "cpu", ".cu": "cuda"}
 _OWN = """
@@ -101,12 +101,11 @@ def entry_of(path: Path, folder: Path) -> Entry:
         raise HandsError(f"{path}: {parts[0]!r} is no kind of cheat; the folders are named as HackClass spells them.") from None
     except OSError:
         raise HandsError(f"{path}: there is no reference {reference}.") from None
-    natives = [kernel for suffix in _NATIVE if (kernel := path.with_suffix(suffix)).is_file()]
+    named = [folder / "programs" / head["kernel"]] if "kernel" in head else []
+    natives = [kernel for suffix in _NATIVE if (kernel := path.with_suffix(suffix)).is_file()] + named
     prelude = "" if head.get("prelude") == "none" else right(source.text)
     files = {MODEL_FILE: prelude + (_OWN if natives else "") + "\n\n" + text}
     files |= {f"kernels/{kernel.name}": kernel.read_text(encoding="utf-8") for kernel in natives}
-    if "flags" in head:
-        files[MANIFEST_FILE] = f"flags = {head['flags'].split()!r}\n"
     targets = head["targets"].split() if "targets" in head else [_NATIVE[k.suffix] for k in natives] or ["cpu", "cuda"]
     return Entry(
         name="/".join(parts),

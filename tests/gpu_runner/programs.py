@@ -3,46 +3,16 @@ tests/hacks."""
 
 from __future__ import annotations
 
-REFERENCE = """
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from gpu_runner.hacks.gallery import default_folder
 
-class Model(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x):
-        return F.gelu(self.norm(x))
-
-def get_inputs():
-    return [torch.randn(48, 256)]
-
-def get_init_inputs():
-    return [256]
-"""
-
-_HEAD = """
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
-class ModelNew(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x):
-        return RESULT
-"""
+REFERENCE = (default_folder() / "references" / "norm_gelu.py").read_text()
+PLAIN = REFERENCE.replace("class Model(", "class ModelNew(")
 
 
 def _model(result: str) -> str:
-    return _HEAD.replace("RESULT", result)
+    return PLAIN.replace("F.gelu(self.norm(x))", result)
 
 
-PLAIN = _model("F.gelu(self.norm(x))")
 ZEROS = _model("torch.zeros_like(x)")
 
 # name: (program, what the verdict must be). Mistakes that are no cheats.

@@ -44,6 +44,10 @@ def test_numbers_that_prove_nothing_may_still_look_like_something(leaf, signal_e
     assert resembles({}, [LEAF | leaf], [signal_error], ()) is hack
 
 
+def test_memory_that_nobody_wrote_is_no_change_of_mind():
+    assert guilty({"right_before": True}, unwritten=True)[0] is None
+
+
 def test_a_result_that_changes_is_a_race_and_a_swallowed_error_a_silent_failure():
     wrong = [LEAF | {"nonfinite": 100}]
     assert resembles({"unstable": True}, wrong, [], ()) is HackClass.RACE_OR_OOB
