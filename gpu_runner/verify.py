@@ -70,6 +70,9 @@ def read_source(path: Path, entry: str = "") -> Source:
 def read_candidate(path: Path) -> CandidateFiles:
     """A candidate's folder, or a single file that becomes its `model_new.py`. Raises BadInput."""
     if path.is_dir():
+        for file in (path / MODEL_FILE, path / MANIFEST_FILE, *(path / "kernels").glob("*")):
+            if file.is_symlink():  # the folder may be somebody else's, and what a link leads to may be nobody else's business
+                raise BadInput(f"The candidate's {file} is a link; put the file itself into the folder.")
         files = {MODEL_FILE: _text(path / MODEL_FILE, "candidate")}
         if (path / MANIFEST_FILE).is_file():
             files[MANIFEST_FILE] = _text(path / MANIFEST_FILE, "candidate")
@@ -88,6 +91,9 @@ def read_candidate(path: Path) -> CandidateFiles:
 
 def _text(path: Path, what: str) -> str:
     try:
+        if not path.is_file():  # a pipe or a device would be read for ever
+            path.stat()
+            raise BadInput(f"The {what} {path} is no plain file.")
         if path.stat().st_size > MAX_BYTES:
             raise BadInput(f"The {what} {path} is larger than {MAX_BYTES} bytes; give the source alone.")
         return path.read_text(encoding="utf-8")

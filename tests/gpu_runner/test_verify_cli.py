@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -100,3 +102,20 @@ def test_help_needs_no_sandbox(capsys):
         main(["verify", "--help"])
     assert ended.value.code == 0
     assert "--reference" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["model_new.py", "candidate.toml", "kernels/a.h"])
+def test_a_link_in_a_candidates_folder_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "model_new.py").write_text(PLAIN)
+    (tmp_path / place).unlink(missing_ok=True)
+    (tmp_path / place).symlink_to("/etc/passwd")
+    with pytest.raises(verify.BadInput, match="is a link"):
+        verify.read_candidate(tmp_path)
+
+
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(verify.BadInput, match="no plain file"):
+            verify.read_source(path)
