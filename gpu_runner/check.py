@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Verdict
+from gpu_runner.contracts.candidate import MODEL_FILE
 from gpu_runner.evidence import recorded
 from gpu_runner.explain import Inquiry
 from gpu_runner.marks import Mark, marks, patched
@@ -72,7 +73,8 @@ class Checker:
         if self.protocol.structured_draws:
             for variant in VARIANTS:
                 self._structured(variant)
-        Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, self._note).run()
+        text = self.task.candidate.files[MODEL_FILE]
+        Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, text, self._note).run()
 
     def _marks(self, found: tuple[Mark, ...]) -> None:
         self._suspect(*(mark.hack for mark in found))

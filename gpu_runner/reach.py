@@ -5,6 +5,7 @@ Labels, no verdicts; the last thing asked of a candidate's process, since a prog
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from gpu_runner.contracts import CheckRow, HackClass, Protocol
@@ -13,10 +14,11 @@ from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 from gpu_runner.verdict import Evidence, accepted
 
 COVERAGE_CALLS = 3
+_ELSEWHERE = re.compile(r"\b(triton|cupy|numba|load_inline|cpp_extension|load_library)\b")  # kernels we do not see called
 
 
 class Reach:
-    """The questions in order. `show` takes each row; what is found goes into `evidence`."""
+    """The questions in order. `text` is the program's; `show` takes each row; what is found goes into `evidence`."""
 
     def __init__(
         self,
@@ -26,8 +28,10 @@ class Reach:
         candidate: CandidatePeer,
         judge: JudgePeer,
         evidence: Evidence,
+        text: str,
         show: Callable[[CheckRow], None],
     ) -> None:
+        self.text = text
         self.job, self.protocol, self.evidence, self._show = job, protocol, evidence, show
         self.reference, self.candidate, self.judge = reference, candidate, judge
         self.rtol = tolerances(protocol, job.precision)
@@ -49,8 +53,8 @@ class Reach:
             return 0
         with closing(drawn[0]):
             share, calls, unseen = self.candidate.coverage(drawn[0], COVERAGE_CALLS)
-        if unseen:
-            self._row("time in its own kernels", note="its library was opened in a way that cannot be measured")
+        if unseen or (not calls and _ELSEWHERE.search(self.text)):
+            self._row("time in its own kernels", note="its kernels are called in a way that cannot be measured")
             return 0
         if share is not None and (self.job.device == "cpu" or not calls):
             # On a GPU the time around a call is not the kernel's; that nothing was called is as true there.
