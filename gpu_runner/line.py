@@ -25,9 +25,10 @@ def result_line(
     wall_s: float | None = None,
     error: str = "",
 ) -> dict[str, Any]:
-    """The line of one program. Times in milliseconds (`*_ms`) and seconds (`*_s`); what was not measured is None."""
+    """The line of one program. Times in milliseconds (`*_ms`) and seconds (`*_s`); what was not measured is None, and so is a
+    ratio that is not claimed."""
     verified = verdict == Verdict.VERIFIED
-    ratios = timing if verified else None
+    ratios = timing if verified and timing is not None and timing.speed is not Speed.NOT_CLAIMED else None
     return {
         "file": file,
         "verdict": verdict,

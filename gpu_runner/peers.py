@@ -6,6 +6,7 @@ user's. Every answer is checked before it is used: a process that lies about its
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -188,6 +189,15 @@ class Program(Peer):
         return self.value(self.ask("buffers", {}, [memory]), "buffers", memory)
 
 
+def _is_text(value: Any) -> bool:
+    """Whether an answer can be written down: a lone surrogate, which no source text gives, cannot."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _is_time(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
@@ -204,6 +214,8 @@ class ReferencePeer(Program):
         try:
             payload = {"entry": source.entry, "device": job.device, "mode": job.mode, "precision": job.precision}
             peer.facts = peer.ask("load", payload | ({"compile": compile} if compile else {}))
+            if not (isinstance(peer.facts.get("entry"), str) and _is_text(peer.facts)):
+                raise Forged("reference", "The reference's process described the program in a way that cannot be.")
         except BaseException:
             peer.close()
             raise
@@ -221,6 +233,9 @@ class ReferencePeer(Program):
             if reply.get("unchanged"):
                 memory.close()
                 return None
+            prints = reply.get("prints", [])
+            if not (isinstance(prints, list) and all(isinstance(number, int) for number in prints)):
+                raise Forged(self.side, "The reference's process described its inputs in a way that cannot be.")
             return self.value(reply, "inputs", memory).seal(), reply
         except BaseException:
             memory.close()
@@ -238,7 +253,10 @@ class ReferencePeer(Program):
         if "reason" in reply:
             memory.close()
             return None, str(reply["reason"])[:300], 0.0
-        return self.value(reply, "output", memory), "", float(reply.get("seconds", 0.0))
+        seconds = reply.get("seconds", 0.0)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise Forged(self.side, "The reference's process gave no time for its results in double precision.")
+        return self.value(reply, "output", memory), "", float(seconds)
 
     def about(self, kind: str, inputs: Value, **payload: Any) -> Any:
         """One of the analysis' questions: determinism, other_batch, counts, profile, capture."""

@@ -101,7 +101,7 @@ def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:
             ok = ok and all(isinstance(n, int) and 0 <= n < 1 << 62 for n in numbers) and len(shape) == len(stride)
             ok = ok and leaf["nbytes"] == math.prod(shape) * _ITEM[leaf["dtype"]]
             ok = ok and leaf["offset"] % 64 == 0 and leaf["offset"] + leaf["nbytes"] <= total
-    except (KeyError, TypeError, AttributeError, RecursionError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         ok = False
     if not ok:
         raise Forged(side, f"The {side}'s process described its results in a way that cannot be.")
@@ -112,6 +112,7 @@ def _leaves_of(tree: Any) -> int:
     if tree == "*":
         return 1
     if isinstance(tree, dict):
+        "".join(tree).encode()  # keys that cannot be written down raise a ValueError
         return sum(_leaves_of(item) for item in tree.values())
     if isinstance(tree, list) and tree and tree[0] in ("tuple", "list"):
         return sum(_leaves_of(item) for item in tree[1:])

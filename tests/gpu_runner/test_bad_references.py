@@ -132,3 +132,23 @@ def test_the_look_for_processes_sees_them_while_they_are_there(analyse: Callable
 def test_the_hands_serve_the_next_program_as_if_nothing_had_been(analyse: Callable[..., Analysis]) -> None:
     assert analyse(written("at_init", "os.kill(os.getpid(), 9)"), limits=LIMITS).refusal is not None
     assert analyse(written("at_init", "pass")).refusal is None
+
+
+FORGED = {
+    "no entry": "payload.pop('entry', None)",
+    "no fingerprints": "payload.update({'prints': None} if 'prints' in payload else {})",
+    "no seconds": "payload.update({'seconds': []} if 'output' in payload else {})",
+    "a key that cannot be written": "payload.update({'init_inputs': {chr(0xd800): 1}} if 'entry' in payload else {})",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_an_answer_that_our_code_cannot_have_given_is_called_so(name: str, analyse: Callable[..., Analysis]) -> None:
+    patch = (
+        "channel = sys.modules['stitch_child.channel'].Channel; real = channel.send\n"
+        f"def send(self, kind, payload):\n    {FORGED[name]}\n    real(self, kind, payload)\n"
+        "channel.send = send"
+    )
+    refusal = analyse(written("at_import", patch), limits=LIMITS).refusal
+    assert refusal is not None
+    assert refusal.code == "forged_answer", refusal
