@@ -39,7 +39,7 @@ def import_folder(folder: Path, team: Team, owner: User) -> Run:
     state, told = _state(folder), _events(folder)
     text = _source(state, folder)
     try:
-        revision = create_program(owner, team, Upload(text=text, filename=state.name, entry=state.entry, name=state.name))
+        revision = create_program(owner, team, Upload(text=text, filename=state.name, entry=state.entry))
     except UploadRefused as refusal:
         raise CannotImport(f"Its program is refused: {refusal}") from refusal
     options = state.options
@@ -64,7 +64,7 @@ def import_folder(folder: Path, team: Team, owner: User) -> Run:
 
 
 def _row(run: Run, event: EventContract) -> Event:
-    payload = event.payload | {"run": str(run.pk)} if event.kind == "run.created" else event.payload
+    payload = event.payload | {"run": str(run.pk), "name": run.name} if event.kind == "run.created" else event.payload
     return Event(run=run, seq=event.seq, kind=event.kind, who=event.who[:120], at=event.at, payload=storable(payload))
 
 

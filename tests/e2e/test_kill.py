@@ -80,15 +80,15 @@ def test_the_printed_link_signs_in_once_and_shows_the_example_at_work() -> None:
             urllib.request.urlopen(link, timeout=30)
 
 
-def test_a_second_start_says_who_uses_the_port() -> None:
+def test_a_second_start_says_that_the_site_runs_already_where_and_how_to_get_in() -> None:
     with whole_site() as site:
         site.link()
         done = subprocess.run(
             [sys.executable, "manage.py", "up"], cwd=ROOT, env=site.env, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 1
-        assert f"Port {site.port} is in use by process" in done.stderr
-        assert "manage.py up" in done.stderr or "daphne" in done.stderr
+        assert f"runs already, at http://127.0.0.1:{site.port}." in done.stderr
+        assert "manage.py login_link" in done.stderr
 
 
 def test_a_killed_site_takes_its_processes_with_it() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from stitchweb.core.databases import database
-from stitchweb.core.embedded import broker
+from stitchweb.core.embedded import broker, running
 from stitchweb.core.embedded.paths import kept_secret, socket_path
 from stitchweb.core.embedded.ports import holder, is_free
 from stitchweb.core.embedded.supervisor import CannotStart, Child, Supervisor
@@ -193,3 +194,26 @@ def test_the_site_imports_no_torch_and_no_model_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_running_site_is_found_by_its_broker_and_never_by_a_note_left_behind(tmp_path: Path) -> None:
+    socket_file = socket_path(tmp_path)
+    with running.noted(tmp_path, "http://127.0.0.1:8123"):
+        assert running.address(tmp_path, socket_file) == ""
+        process = subprocess.Popen(broker.prepare(tmp_path, socket_file), stdout=subprocess.DEVNULL)
+        try:
+            broker.wait(socket_file)
+            assert running.address(tmp_path, socket_file) == "http://127.0.0.1:8123"
+        finally:
+            process.terminate()
+            process.wait(10)
+            broker.clean(socket_file)
+    assert not (tmp_path / "address").exists()
+
+
+def test_a_port_that_a_stranger_holds_is_said_with_its_holder(settings: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings.HOST, settings.PORT = server.getsockname()
+        settings.DATA_DIR, settings.BROKER_SOCKET = tmp_path, socket_path(tmp_path)
+        with pytest.raises(CommandError, match=rf"Port {settings.PORT} is in use by .*choose another port"):
+            call_command("up")

@@ -163,6 +163,8 @@ def test_synthetic_content_is_complete_and_marked(db: None) -> None:
     assert Team.objects.filter(synthetic=True).count() == 3
     assert not Program.objects.filter(synthetic=False).exists()
     assert {"verified", "no-gain", "refused", "cancelled", "failed", ""} <= set(Run.objects.values_list("verdict", flat=True))
+    names = list(Program.objects.values_list("name", flat=True))
+    assert len(set(names)) == len(names)
     for run in Run.objects.all():
         told = told_by(run)
         assert [event.seq for event in told] == list(range(1, run.last_seq + 1))

@@ -143,3 +143,19 @@ def test_a_list_of_runs_costs_the_same_however_long_it_is(world: World, django_a
         services.start_run(world.owner, world.revision, options())
     with django_assert_num_queries(1):
         assert [run.revision.program.name for run in runs_for(world.teammate)] == ["layernorm"] * 5
+
+
+def test_a_login_link_among_several_people_names_them(world: World) -> None:
+    with pytest.raises(CommandError, match=r"owner@example\.org, teammate@example\.org"):
+        call_command("login_link")
+
+
+def test_the_first_person_of_a_site_is_made_with_a_team_and_signed_in_by_a_link(db: None) -> None:
+    for _ in range(2):
+        out = StringIO()
+        call_command("login_link", "New@Example.org", create=True, stdout=out)
+        person = use_login_link(token(out.getvalue().strip().partition("8000")[2])).user
+        assert person.email == "new@example.org"
+    assert teams_for(person).count() == 1
+    with pytest.raises(CommandError, match="is no address"):
+        call_command("login_link", "nobody", create=True)

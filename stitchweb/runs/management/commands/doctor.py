@@ -14,7 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from gpu_runner.doctor import Finding
 from gpu_runner.doctor import report as report_of_hands
-from stitchweb.core.embedded import broker
+from stitchweb.core.embedded import broker, running
 from stitchweb.core.embedded.ports import holder, is_free
 
 FREE_MB = 2000
@@ -90,6 +90,8 @@ def _files() -> Finding:
 def _port() -> Finding:
     if is_free(settings.HOST, settings.PORT):
         return Finding("port", "ok", f"{settings.PORT} is free")
+    if where := running.address(settings.DATA_DIR, settings.BROKER_SOCKET):
+        return Finding("port", "ok", f"this site runs already, at {where}; manage.py login_link prints a new link to it")
     return Finding("port", "note", f"{settings.PORT} is in use by {holder(settings.PORT)}", "Stop it, or set PORT.")
 
 

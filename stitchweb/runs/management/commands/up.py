@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from stitchweb.core.embedded import broker
+from stitchweb.core.embedded import broker, running
 from stitchweb.core.embedded.gpus import visible_gpus
 from stitchweb.core.embedded.ports import holder, is_free
 from stitchweb.core.embedded.supervisor import CannotStart, Child, Supervisor
@@ -33,6 +33,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._lock = threading.Lock()
+        if where := running.address(settings.DATA_DIR, settings.BROKER_SOCKET):
+            raise CommandError(
+                f"The site of {settings.DATA_DIR} runs already, at {where}. A new login link: "
+                f"{sys.executable} manage.py login_link. Another site beside it: "
+                f"DATA_DIR=FOLDER PORT={settings.PORT + 1} make run"
+            )
         if not is_free(settings.HOST, settings.PORT):
             raise CommandError(
                 f"Port {settings.PORT} is in use by {holder(settings.PORT)}. "
@@ -43,8 +49,9 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, supervisor.request_stop)
         try:
-            self._start(supervisor)
-            supervisor.run()
+            with ExitStack() as notes:
+                self._start(supervisor, notes)
+                supervisor.run()
         except (CannotStart, broker.BrokerError) as error:
             raise CommandError(str(error)) from error
         finally:
@@ -54,7 +61,7 @@ class Command(BaseCommand):
             if any(child.name == "broker" for child in supervisor.children):
                 broker.clean(settings.BROKER_SOCKET)
 
-    def _start(self, supervisor: Supervisor) -> None:
+    def _start(self, supervisor: Supervisor, notes: ExitStack) -> None:
         with self._telling("database"):
             call_command("migrate", interactive=False, verbosity=0)
         with self._telling("static files"):
@@ -64,6 +71,7 @@ class Command(BaseCommand):
                 supervisor.start(Child("broker", broker.prepare(settings.DATA_DIR, settings.BROKER_SOCKET)))
                 broker.wait(settings.BROKER_SOCKET)
             # Its private broker makes this the only site on the data, so whatever was being worked on no longer is.
+            notes.enter_context(running.noted(settings.DATA_DIR, settings.SITE_URL))
             release_everything()
         for child in self._children():
             supervisor.start(child)
