@@ -138,7 +138,7 @@ def _numbered(said: list[Said], at: float, seq0: int) -> list[Event]:
 def _status(state: State) -> Payload:
     waiting = ""
     if state.status is Status.PAUSED:
-        waiting = "Paused by a person."
+        waiting = "Paused by a person"
     elif state.status is Status.AWAITING_APPROVAL:
         waiting = "Waits for a person to approve the plan."
     line = StatusLine(

@@ -9,6 +9,7 @@
   if (!live || !("WebSocket" in window)) return;
   const state = document.getElementById("live-state");
   const shown = document.getElementById("live-seq");
+  const notice = document.getElementById("live-lost");
   const GONE = { 4401: "signed out: sign in again", 4403: "you may not watch this run any more", 4404: "this run is gone" };
   const SILENCE = 50000; // ms; a quiet run gives a sign of life every 20 s
   let cursor = Number(live.dataset.since);
@@ -18,6 +19,9 @@
     state.className = `state ${hue}`;
     state.querySelector("use").setAttribute("href", `#i-${icon}`);
     state.querySelector("span").textContent = text;
+    // The strip lies below the fold: what is shown and no longer true must be said at the top.
+    notice.hidden = !["warn-t", "bad-t"].includes(hue);
+    notice.querySelector("b").textContent = text;
   };
 
   // An ended run is still watched, since a program written by hand may follow; but nothing about it is live.
@@ -56,6 +60,7 @@
       old.replaceWith(element);
       restore();
       if (window.htmx) window.htmx.process(element);
+      document.dispatchEvent(new CustomEvent("page:changed", { detail: element }));
     }
   };
 

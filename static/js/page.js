@@ -20,6 +20,7 @@
   };
   tell(document);
   setInterval(() => tell(document), 1000);
+  document.addEventListener("page:changed", (event) => tell(event.detail));
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");

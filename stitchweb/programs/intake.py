@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import sys
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import IO
 
 from django.conf import settings
 
-from stitchweb.programs.uploads import Problem, check_source, decode
+from stitchweb.programs.uploads import Problem, check_source, decode, imports
 
 MAX_PROGRAMS = 500
 MAX_ENTRIES = 5000
@@ -55,6 +56,7 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
                     name, "too-many", f"{filename} holds {len(infos)} files; at most {MAX_ENTRIES} are read.", _IN_PARTS
                 )
             files: list[tuple[str, bytes]] = []
+            beside: list[str] = []
             total = 0
             for info in infos:
                 path = info.filename.replace("\\", "/")
@@ -69,7 +71,10 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
                         f"{filename} holds the link {path!r}; only plain files are read.",
                         "Put the file itself into the archive.",
                     )
-                if not path.endswith(".py") or _NOISE.search(path):
+                if not path.endswith(".py"):
+                    continue
+                if _NOISE.search(path):
+                    beside.append(path)
                     continue
                 if info.flag_bits & 0x1:
                     return _refuse(
@@ -93,14 +98,18 @@ def read_zip(file: IO[bytes], filename: str) -> Batch:
         return _refuse(name, "not-zip", f"{filename} cannot be read as a zip archive: {error}.", _REPACK)
     except Exception as error:  # zlib, lzma and bz2 raise errors of their own for damaged data
         return _refuse(name, "damaged", f"{filename} is damaged: {error}.", _REPACK)
-    return read_files(files, name)
+    return read_files(files, name, beside)
 
 
-def read_files(files: Iterable[tuple[str, bytes]], name: str = "") -> Batch:
-    """The programs among these files, by path; `levelN/` in a path sets the level. A folder's own name becomes the batch's."""
+def read_files(files: Iterable[tuple[str, bytes]], name: str = "", beside: Iterable[str] = ()) -> Batch:
+    """The programs among these files, by path; `levelN/` in a path sets the level. A folder's own name becomes the batch's.
+
+    `beside`: paths of further files that are no programs, but could be imported by one.
+    """
     found = sorted((path.replace("\\", "/").lstrip("/"), data) for path, data in files)
     if bad := next((path for path, _ in found if _unsafe(path)), ""):
         return _refuse(name, "path", f"{bad[:200]!r} is no plain path inside the folder.", "Rename it, or leave it out.")
+    local = _local_names([*beside, *(path for path, _ in found if path.endswith(".py"))])
     found = [(path, data) for path, data in found if path.endswith(".py") and not _NOISE.search(path)]
     if not found:
         return _refuse(name, "nothing", "There is no Python file in it.", "A batch is a folder of .py files, one program each.")
@@ -119,8 +128,24 @@ def read_files(files: Iterable[tuple[str, bytes]], name: str = "") -> Batch:
     for path, data in found:
         text, problems = decode(data, path)
         level = _LEVEL.search(path)
-        items.append(Item(path, text, int(level.group(1)) if level else None, problems or check_source(text, path)))
+        problems = problems or _beside(text, path, local) or check_source(text, path)
+        items.append(Item(path, text, int(level.group(1)) if level else None, problems))
     return Batch(name, items)
+
+
+def _local_names(paths: Iterable[str]) -> set[str]:
+    """What the files of a batch can be imported as: their own names, and those of the folders around them."""
+    names = {part for path in paths for part in PurePosixPath(path).with_suffix("").parts}
+    return names - {"__init__", "torch"} - sys.stdlib_module_names
+
+
+def _beside(text: str, path: str, local: set[str]) -> list[Problem]:
+    """A program is one file: what it imports from files beside it would be missed when it runs."""
+    for package, line in imports(text):
+        if package.startswith(".") or package in local:
+            what = f"{path} imports {package}, a file beside it, but a program is one file."
+            return [Problem("other-file", what, f"Put what it needs from {package} into {path}.", line, path)]
+    return []
 
 
 def _unsafe(path: str) -> bool:

@@ -110,7 +110,7 @@ def check_source(text: str, filename: str = "", entry: str = "") -> list[Problem
         return problem(
             "no-module",
             f"{name} has no class that derives from torch.nn.Module.",
-            "Define the program as `class Model(nn.Module)` with `forward`.",
+            "Define the program as class Model(nn.Module) with a forward method.",
         )
     if entry and entry not in shape.modules:
         return problem(
@@ -216,7 +216,10 @@ def _literals(text: str) -> list[object]:
             value = value[0]
         ast.literal_eval(repr(value))  # what is written into the file must mean the same; an infinity would not
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise ValueError(f"The constructor's arguments {text!r} are not plain values. Write them like 512, 4, True.") from error
+        named = " Names are not taken: write the values alone, in the constructor's order." if "=" in text else ""
+        raise ValueError(
+            f"The constructor's arguments {text!r} are not plain values. Write them like 512, 4, True.{named}"
+        ) from error
     return list(value)
 
 
@@ -225,6 +228,20 @@ def _imports(text: str) -> set[str]:
     if isinstance(tree, tuple):
         return set()
     return {alias.asname or alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+
+
+def imports(text: str) -> list[tuple[str, int]]:
+    """The top-level packages that a text imports (relative ones as their dots) and the lines; none where it does not parse."""
+    tree = _parse(text)
+    if isinstance(tree, tuple):
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name.split(".")[0], node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append(("." * node.level or (node.module or "").split(".")[0], node.lineno))
+    return found
 
 
 def _parse(text: str) -> ast.Module | tuple[int | None, str]:

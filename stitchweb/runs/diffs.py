@@ -174,11 +174,14 @@ def source_rows(path: str, text: str) -> tuple[Row, ...]:
     return tuple(Row("same", i, i, _spans(pieces)) for i, pieces in enumerate(_lines(text, path), 1))
 
 
+_HEADERS = (".h", ".hpp", ".cuh")
+
+
 def candidate_diff(files: Mapping[str, str], parent: Mapping[str, str] | None, reference: str) -> list[FileDiff]:
     """All files of a candidate against its parent's, or against the reference where `parent` is None.
 
     Against the reference, `model_new.py` is compared with the reference's one file and everything else is new. Changed files
-    come first.
+    come first, and of them what was written for this program before the headers it includes.
     """
     if parent is None:
         diffs = [
@@ -190,4 +193,6 @@ def candidate_diff(files: Mapping[str, str], parent: Mapping[str, str] | None, r
     else:
         paths = [*files, *(p for p in parent if p not in files)]
         diffs = [file_diff(path, parent.get(path), files.get(path)) for path in paths]
-    return sorted(diffs, key=lambda d: (not d.rows, d.path in ("model_new.py", "candidate.toml"), d.path))
+    return sorted(
+        diffs, key=lambda d: (not d.rows, d.path in ("model_new.py", "candidate.toml"), d.path.endswith(_HEADERS), d.path)
+    )

@@ -73,11 +73,11 @@ def test_a_paused_run_says_that_it_is_paused_whatever_its_job_waits_for(run: Run
     conveyor.run()
     services.control(run.owner, run, "pause")
     conveyor.run()
-    assert view_of(run.pk).status.waiting == "Paused by a person."
+    assert view_of(run.pk).status.waiting == "Paused by a person"
     Job.objects.update(created_at=timezone.now() - timedelta(minutes=4), sent_at=timezone.now())
     sweep()
     Runner(conveyor.sent(TASK)[-1]["job"]).claim()
-    assert view_of(run.pk).status.waiting == "Paused by a person."
+    assert view_of(run.pk).status.waiting == "Paused by a person"
 
 
 def test_a_run_that_nobody_drives_is_sent_again(run: Run, conveyor: Conveyor) -> None:

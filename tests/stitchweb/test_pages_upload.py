@@ -105,7 +105,7 @@ def test_a_text_that_is_no_program_is_refused_beside_itself(client: Client, text
 
 def test_the_line_of_an_error_is_shown_with_its_neighbours(client: Client) -> None:
     html = post(client, text="import torch\nx = 1\ny = = 2\nz = 3\n").content.decode()
-    assert "Line 3" in html
+    assert "line 3" in html
     assert '<tr class="del"><td class="ln">3</td>' in html
 
 

@@ -72,3 +72,12 @@ def test_a_file_that_went_is_shown_as_removed_and_unchanged_ones_come_last() -> 
     diffs = candidate_diff({"model_new.py": "a\n"}, {"model_new.py": "a\n", "kernels/old.cpp": "int x;\n"}, "")
     assert [(d.path, d.gone) for d in diffs] == [("kernels/old.cpp", True), ("model_new.py", False)]
     assert diffs[1].rows == ()
+
+
+def test_the_kernel_written_for_the_program_comes_before_the_headers_it_includes() -> None:
+    files = {"kernels/fastmath.h": "// shared\n", "kernels/k1_gelu.cpp": "int k;\n", "model_new.py": "x = 1\n"}
+    assert [d.path for d in candidate_diff(files, None, "x = 2\n")] == [
+        "kernels/k1_gelu.cpp",
+        "kernels/fastmath.h",
+        "model_new.py",
+    ]

@@ -272,3 +272,14 @@ def test_who_only_watches_uploads_nothing(world: World, who: str) -> None:
         create_program(person, world.team, Upload(text=REFERENCE))
     with pytest.raises(PermissionDenied):
         add_revision(person, world.revision.program, REFERENCE)
+
+
+@pytest.mark.parametrize("line", ["from helpers import norm", "import helpers.norm", "from . import norm"])
+def test_a_program_of_a_zip_that_needs_a_file_beside_it_is_left_out_and_says_so(line: str) -> None:
+    program = REFERENCE.replace("import torch\n", f"import torch\n{line}\n", 1)
+    files = {"set/one.py": program.encode(), "set/two.py": REFERENCE.encode(), "set/helpers/__init__.py": b"norm = 1\n"}
+    one, two = read_zip(zipped(files), "set.zip").items
+    assert not two.problems
+    assert [(p.code, p.line) for p in one.problems] == [("other-file", 2)]
+    assert "a program is one file" in one.problems[0].sentence
+    assert one.problems[0].sentence.count("one.py") == 1

@@ -49,7 +49,7 @@ class Offline:
         keep = applied(context.files(parent)) if parent else []
         chosen = [known[key] for key in dict.fromkeys([*keep, *wanted]) if key in known]
         options = context.state.options
-        context.say(f"Writing {len(chosen)} kernels\n")
+        context.say(f"Writing {len(chosen)} kernel{'s' if len(chosen) != 1 else ''}\n")
         files = write_candidate(context.source, context.analysis.entry or "Model", view, chosen, options.mode.value)
         title = todo.title if len(wanted) == len(todo.data.get("regions", ())) else f"{todo.title} (only {len(wanted)})"
         return CodeAnswer(files, title, note="; ".join(known[key].says for key in wanted)[:400])

@@ -43,14 +43,17 @@ def _failed(context: Context, candidate: Candidate) -> Decision:
         ]
     attempts = [c for c in context.state.candidates if c.todo == candidate.todo and not c.verified]
     again = len(attempts) < 2
-    sentence = f"{candidate.title} is {candidate.verdict.value if candidate.verdict else 'not verified'}"
-    sentence += "; the smaller half of it is tried alone." if again else "; this item is given up."
+    sentence = f"“{candidate.title}” is {candidate.verdict.value if candidate.verdict else 'not verified'}"
+    if candidate.author == "person":
+        again, end = False, "; it was written by hand, so the plan goes on."
+    else:
+        end = "; the smaller half of it is tried alone." if again else "; this item is given up."
     return Decision(
         candidate=candidate.id,
         route="retry" if again else "advance",
         bottleneck="correctness",
         evidence=evidence,
-        sentence=sentence,
+        sentence=f"{sentence}{end}",
     )
 
 

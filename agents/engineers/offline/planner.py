@@ -127,7 +127,8 @@ def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:
     todos.sort(key=lambda pair: -pair[0])
     left = {short(n.target) for n in view.graph.nodes} - {op for r in regions for op in r.ops}
     inside = sum(len(region.nodes) for region in regions)
-    note = f"{len(view.graph.nodes)} operations captured, {inside} of them in {len(regions)} possible kernels."
+    kernels = "1 possible kernel" if len(regions) == 1 else f"{len(regions)} possible kernels"
+    note = f"{len(view.graph.nodes)} operations captured, {inside} of them in {kernels}."
     if not todos:
         note += f" None promises a gain; what takes the time stays with PyTorch: {', '.join(sorted(left)[:8])}."
     return tuple(todo for _, todo in todos), note

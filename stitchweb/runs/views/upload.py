@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from stitchweb.programs.access import program_for
 from stitchweb.programs.forms import ProgramForm, form_problems, input_choices, input_rows, input_specs
 from stitchweb.programs.gallery import example, examples
-from stitchweb.programs.intake import Batch, read_files, read_zip
+from stitchweb.programs.intake import Batch, Item, read_files, read_zip
 from stitchweb.programs.models import Revision
 from stitchweb.programs.services import Upload, UploadRefused, add_revision, create_program, create_suite
 from stitchweb.programs.uploads import Problem, check_source, decode, outline, with_inputs
@@ -153,7 +153,7 @@ class _Intake:
             return self.refuse(refusal.problems[:20])
         left = [item for item in batch.items if item.problems]
         if left:
-            told = "; ".join(f"{item.path}: {item.problems[0].sentence}" for item in left[:10])
+            told = " ".join(_told(item) for item in left[:10])
             messages.warning(self.request, f"{len(left)} of {len(batch.items)} files were left out. {told}")
         if self.request.POST.get("action") != "save":
             newest = Revision.objects.filter(program__suite=suite).select_related("program__team").order_by("program__path")
@@ -189,6 +189,14 @@ class _Intake:
             modules=outline(text).modules if codes & {"which-module", "no-entry"} else (),
             program=self.request.POST.get("program", ""),
         )  # fmt: skip
+
+
+def _told(item: Item) -> str:
+    """Why a file of a batch is left out, with its place."""
+    problem = item.problems[0]
+    place = f" Line {problem.line}." if problem.line and problem.code != "not-python" else ""
+    named = problem.sentence if item.path in problem.sentence else f"{item.path}: {problem.sentence}"
+    return f"{named}{place}"
 
 
 def team_to_write(user: Person, slug: str) -> Team:
