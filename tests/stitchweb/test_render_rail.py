@@ -11,7 +11,7 @@ from gpu_runner.contracts import CheckRow
 from stitchweb.runs.panels import state
 from stitchweb.runs.render import RunRenderer
 from tests.stitchweb.parts_for_tests import Teller, status_line
-from tests.stitchweb.views_for_tests import story
+from tests.stitchweb.views_for_tests import refused_story, story
 
 EVENTS, BLOBS = story()
 
@@ -89,3 +89,16 @@ def test_a_decided_candidate_without_a_profile_does_not_wait_for_one() -> None:
 
 def test_a_ratio_that_differs_from_the_medians_says_how_it_was_made() -> None:
     assert "paired by round" in RunRenderer(41, BLOBS).candidate_panel("timing", fold_all(View(), EVENTS), "c5")
+
+
+def test_a_missing_package_is_named_with_its_line_and_the_command_that_adds_it() -> None:
+    events, blobs = refused_story()
+    view = fold_all(View(), events)
+    assert view.analysis is not None
+    assert view.analysis.refusal is not None
+    missing = view.analysis.refusal.model_copy(update={"code": "missing_package", "line": 3})
+    refused = view.model_copy(update={"analysis": view.analysis.model_copy(update={"refusal": missing})})
+    panel = RunRenderer(42, blobs).run_panel("run-state", refused)
+    assert "Line 3: " in panel
+    assert "RUNNER_PACKAGES=" in panel
+    assert "RUNNER_PACKAGES=" not in RunRenderer(42, blobs).run_panel("run-state", view)

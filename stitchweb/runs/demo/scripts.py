@@ -55,7 +55,7 @@ SCRIPTS: tuple[Script, ...] = (
     Script("no-gain", (Attempt("fused pass", speedup=0.93), Attempt("vector maths", speedup=1.01), _BUILD, _WRONG)),
     Script("degenerate", nulls=("zeros",)),
     Script("missing-package", refusal=Refusal(
-        code="missing-package", sentence="Line 3 imports einops, which the runner does not have.", line=3,
+        code="missing_package", sentence="The program imports the package einops, which this runner does not have.", line=3,
         way_out="Write it with torch alone, or have the runner's owner add it to RUNNER_PACKAGES.")),
     Script("cancelled", (Attempt("fused pass", speedup=1.33),), cancel_at=6),
     Script("failed", broken="No sandbox: this kernel forbids user namespaces. `manage.py doctor` says how to allow them."),
