@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,9 @@ def test_fast_p_falls_from_the_share_that_is_faster_to_nothing() -> None:
     well_formed(svg)
     assert 'y1="50%"' in svg
     assert 'y1="75%"' in svg
+
+
+@given(st.floats(0.05, 20.0), st.floats(1.05, 400.0))
+def test_labels_of_a_ratio_axis_do_not_touch(low: float, span: float) -> None:
+    places = [float(x) for x in re.findall(r'x="([\d.]+)%"', charts.interval_axis(charts.LogAxis(low, low * span)))]
+    assert all(b - a >= 17.9 for a, b in pairwise(places))

@@ -42,9 +42,21 @@ def interval(value: Interval | None, axis: LogAxis, *, predicted: float | None =
     )
 
 
+APART = 18.0  # per cent of the axis between two labels: the narrowest column is some 130 px wide
+
+
+def _labelled(axis: LogAxis) -> list[float]:
+    """The ticks whose labels do not touch, 1 before all others."""
+    kept: list[float] = []
+    for tick in sorted(axis.ticks(), key=lambda t: (t != 1.0, t)):
+        if all(abs(axis.at(tick) - axis.at(other)) >= APART for other in kept):
+            kept.append(tick)
+    return sorted(kept)
+
+
 def interval_axis(axis: LogAxis) -> SafeString:
     """The scale below or above interval marks: "1× 1.5× 2×"."""
     texts = format_html_join(
-        "", '<text x="{}" y="11" text-anchor="middle">{}×</text>', ((pct(axis.at(t)), f"{t:g}") for t in axis.ticks())
+        "", '<text x="{}" y="11" text-anchor="middle">{}×</text>', ((pct(axis.at(t)), f"{t:g}") for t in _labelled(axis))
     )
     return format_html('<svg class="plot" height="14" aria-hidden="true">{}</svg>', texts)
