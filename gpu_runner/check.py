@@ -10,7 +10,7 @@ from gpu_runner.contracts.candidate import MODEL_FILE
 from gpu_runner.evidence import recorded
 from gpu_runner.explain import Inquiry
 from gpu_runner.marks import Mark, marks, patched
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed, tolerances
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
 from gpu_runner.probing import VARIANTS, Drawn, Facts, draw
 from gpu_runner.reach import Reach
 from gpu_runner.session import NotBuilt, Opening, Session
@@ -34,7 +34,7 @@ class Checker:
         self.evidence = Evidence(nulls=facts.nulls, inputs_constant=facts.inputs_constant, verifiable=facts.verifiable)
         self.evidence.has_kernels = bool(task.candidate.kernel_sources)
         self.evidence.required = task.require_own_kernels
-        self.rtol = tolerances(self.protocol, job.precision)
+        self.rtol = reference.tolerances(self.protocol)
         self.timeout = CALL_FLOOR_S
         self._weights: list[int | None] = []  # seeds of the weight draws so far; None: as constructed
         self._previous: Drawn | None = None

@@ -30,6 +30,7 @@ from gpu_runner.sandbox import (
 )
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest
 
+TF32_TOLERANCE = 2e-3  # its mantissa rounds to 2^-11; products of two such numbers, added up
 _HOLD_S = 24 * 3600.0  # a kept process is bounded by the time of each request, not by its own age
 
 
@@ -221,6 +222,10 @@ class ReferencePeer(Program):
             raise
         return peer
 
+    def tolerances(self, protocol: Protocol) -> dict[str, float]:
+        """The relative tolerance of its results by dtype."""
+        return tolerances(protocol, self.job.precision, self.facts.get("tf32") is True)
+
     def draw(self, seed: int, *, variant: str = "", prints: bool = False, **options: Any) -> tuple[Value, Any] | None:
         """Inputs under a seed, sealed, with the whole answer. None when a structured draw has nothing to change.
 
@@ -380,12 +385,13 @@ def seed() -> int:
     return int.from_bytes(os.urandom(6), "big")
 
 
-def tolerances(protocol: Protocol, precision: Precision) -> dict[str, float]:
-    """Relative tolerance by dtype. Where both sides may compute in a lower precision, fp32 results get that precision's."""
+def tolerances(protocol: Protocol, precision: Precision, tf32: bool = False) -> dict[str, float]:
+    """Relative tolerance by dtype. Where both sides may compute in a lower precision, fp32 results get that precision's;
+    `tf32`: parts of the program may be computed in it, though it was not asked for."""
     rtol = dict(protocol.rtol)
     floor = {Precision.BF16: rtol.get("bfloat16", 1.6e-2), Precision.TF32: rtol.get("float16", 1e-2)}.get(precision)
-    if floor is not None:
-        for name in ("float32", "complex64"):
-            if name in rtol:
-                rtol[name] = max(rtol[name], floor)
+    floor = max(floor or 0.0, TF32_TOLERANCE if tf32 else 0.0)
+    for name in ("float32", "complex64"):
+        if name in rtol:
+            rtol[name] = max(rtol[name], floor)
     return rtol

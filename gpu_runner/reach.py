@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from gpu_runner.contracts import CheckRow, HackClass, Protocol
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed, tolerances
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
 from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 from gpu_runner.verdict import Evidence, accepted
 
@@ -34,7 +34,7 @@ class Reach:
         self.text = text
         self.job, self.protocol, self.evidence, self._show = job, protocol, evidence, show
         self.reference, self.candidate, self.judge = reference, candidate, judge
-        self.rtol = tolerances(protocol, job.precision)
+        self.rtol = reference.tolerances(protocol)
 
     def run(self) -> None:
         try:

@@ -14,7 +14,7 @@ from gpu_runner.contracts import TimeTask, TimingReport, Verdict
 from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer, tolerances
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer
 from gpu_runner.probing import Facts, draw
 from gpu_runner.rounds import Bench, WrongResult, drop_failing
 from gpu_runner.sandbox import shared_pool
@@ -162,7 +162,7 @@ class Timer:
         self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, arms: dict[str, Program]
     ) -> tuple[Bench, float | None]:
         """The bench with eager's own error as slack, and the candidate's error ratio on one draw. Raises WrongResult."""
-        rtol = tolerances(self.protocol, self.job.precision)
+        rtol = reference.tolerances(self.protocol)
         slack: list[float] = []
         ratio: float | None = None
         reference.weights().close()

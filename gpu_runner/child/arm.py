@@ -20,6 +20,7 @@ from . import tensors
 # Taken before any user code runs: a program that replaces them in the `time` module does not change ours.
 _clock = time.perf_counter_ns
 _sleep = time.sleep
+_event = torch.cuda.Event
 _random = os.urandom
 _peek = ctypes.string_at
 _address = torch.Tensor.data_ptr
@@ -132,7 +133,7 @@ class Arm:
         self._kept: list[tuple[torch.Tensor, int]] = []  # earlier results and their content
         self._events: tuple[Any, Any] | None = None
         if device != "cpu":
-            self._events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+            self._events = (_event(enable_timing=True), _event(enable_timing=True))
 
     def prepare(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Private copies of the inputs behind `payload["inputs"]`.

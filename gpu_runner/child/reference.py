@@ -48,8 +48,15 @@ class Reference:
             "parameter_bytes": sum(p.numel() * p.element_size() for p in parameters),
             "buffers": sum(1 for _ in self.model.buffers()),
             "torch": torch.__version__,
+            "tf32": self._may_use_tf32(),
             "dropout": self.mode != "eval" and any("Dropout" in type(m).__name__ for m in self.model.modules()),
         }
+
+    def _may_use_tf32(self) -> bool:
+        """Whether cuDNN may compute parts of it in TF32: PyTorch allows it by default, and each algorithm does as it likes."""
+        cudnn = (torch.nn.modules.conv._ConvNd, torch.nn.RNNBase)
+        allowed = self.device != "cpu" and torch.backends.cudnn.allow_tf32
+        return allowed and any(isinstance(module, cudnn) for module in self.model.modules())
 
     def inputs(self, seed: int) -> list[Any]:
         """One draw of the user's `get_inputs()` under a seed, as a list of arguments."""
