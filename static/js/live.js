@@ -21,7 +21,7 @@
     state.querySelector("span").textContent = text;
     // The strip lies below the fold: what is shown and no longer true must be said at the top.
     notice.hidden = !["warn-t", "bad-t"].includes(hue);
-    notice.querySelector("b").textContent = text;
+    notice.querySelector("b").textContent = notice.hidden ? "" : text;
   };
 
   // An ended run is still watched, since a program written by hand may follow; but nothing about it is live.

@@ -184,11 +184,13 @@ def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site
         line.cut()
         page.wait_for_selector("#live-state.warn-t", timeout=WAIT)
         assert f"showing up to event {last}" in page.inner_text("#live-state")
+        assert f"showing up to event {last}" in page.inner_text("#live-lost")
         missed = site.tell(8)
         assert page.inner_text("#live-seq") == str(last)
 
         line.mend()
         expect(page.locator("#live-seq")).to_have_text(str(missed), timeout=WAIT)
+        expect(page.locator("#live-lost")).to_be_hidden()
         end = site.tell()
         expect(page.locator("#live-seq")).to_have_text(str(end), timeout=WAIT)
         assert page.input_value("#main textarea[name=text]") == "half a hint"
