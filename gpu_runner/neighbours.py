@@ -59,16 +59,31 @@ class Neighbours:
                 return
 
 
-def ran(root: int) -> int:
-    """Nanoseconds that the process `root` and all that it started have run so far."""
+def ran(root: int, first_threads: bool = False) -> int:
+    """Nanoseconds that the process `root` and all that it started have run so far; of their first threads alone, if wanted.
+
+    The kernel brings the number of a running thread up to date every few milliseconds, that of a sleeping one is exact.
+    """
     total = 0
     for pid in _descendants(root):
         try:
-            for thread in os.listdir(f"/proc/{pid}/task"):
+            for thread in [str(pid)] if first_threads else os.listdir(f"/proc/{pid}/task"):
                 total += int(_read(f"/proc/{pid}/task/{thread}/schedstat").split()[0])
         except (OSError, ValueError, IndexError):
             continue  # it ended while we looked
     return total
+
+
+def rests(root: int) -> bool:
+    """Whether no thread of the process `root`, and of all that it started, runs or wants to."""
+    for pid in _descendants(root):
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                if _read(f"/proc/{pid}/task/{thread}/stat").rpartition(b") ")[2][:1] == b"R":
+                    return False
+        except OSError:
+            continue  # it ended while we looked
+    return True
 
 
 def _read(path: str) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
-from gpu_runner.neighbours import Neighbours, ran
+from gpu_runner.neighbours import Neighbours, ran, rests
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
 from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
@@ -28,8 +28,7 @@ CHECK_SHARE = 0.1  # of the samples, where comparing all would cost more than me
 MOST_ROUNDS = 3
 RETAKES = 3  # at most so many samples are made for each that is kept
 SETTLE_S = 0.1
-LOOK_S = 0.002
-REST_SHARE = 0.1  # of a core
+LOOK_S = 0.001
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
 QUIET_SHARE = 0.03  # of a core; beyond the cores that the programs leave free, others may take no more in a kept sample
 SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
@@ -139,12 +138,15 @@ class Bench:
             return arm.go(self._timeout)
         watched = candidate if name != CANDIDATE else None
         _settle([other.sandbox.pid for key, other in self.arms.items() if key != name])
-        started, ran_before = time.perf_counter_ns(), ran(watched.sandbox.pid) if watched else 0
+        started, others = time.perf_counter_ns(), ran(watched.sandbox.pid) if watched else 0
+        own = ran(arm.sandbox.pid, first_threads=True)
         self.neighbours.start(arm.sandbox.pid)
         call = arm.go(self._timeout)
         call.neighbours = self.neighbours.share()
+        # Read last: by now the thread that answered sleeps, and its number is exact.
+        call.first_thread_ns = ran(arm.sandbox.pid, first_threads=True) - own
         if watched:
-            self.busy.append((ran(watched.sandbox.pid) - ran_before) / (time.perf_counter_ns() - started))
+            self.busy.append((ran(watched.sandbox.pid) - others) / (time.perf_counter_ns() - started))
         return call
 
     def _worth_looking(self) -> bool:
@@ -201,6 +203,9 @@ class Bench:
                 taken = [_time(calls[name]) for calls in kept]
                 samples.rounds.append([float(max(1, time)) for time in taken])
                 samples.gaps += [float(calls[name].wall_ns - time) for calls, time in zip(kept, taken, strict=True)]
+                if self.neighbours is not None:
+                    first = [calls[name].first_thread_ns for calls in kept]
+                    samples.unclaimed += [float(ran - time) for ran, time in zip(first, taken, strict=True)]
                 samples.before += [float(calls[name].before_ns) for calls in kept]
                 samples.after += [float(calls[name].after_ns) for calls in kept if _same_form(calls, name)]
                 payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
@@ -255,11 +260,8 @@ def _settle(roots: list[int]) -> None:
     """Wait until these programs rest, for a moment at most: OpenMP's threads spin for some milliseconds after a call, longer
     where the cores are taken, and would slow the next program's call."""
     until = time.monotonic() + SETTLE_S
-    while time.monotonic() < until:
-        started, before = time.perf_counter_ns(), sum(map(ran, roots))
+    while not all(map(rests, roots)) and time.monotonic() < until:
         time.sleep(LOOK_S)
-        if sum(map(ran, roots)) - before < REST_SHARE * (time.perf_counter_ns() - started):
-            return
 
 
 def _same_form(calls: dict[str, Call], name: str) -> bool:

@@ -16,7 +16,6 @@ AGREEMENT = 0.03
 HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0
 UNSEEN_SHARE = 0.5
-FLOOR_SHARE = 0.25
 AROUND_SHARE = 0.5  # of the call: laying out and taking out vary with the allocator
 LEAST_AROUND = 5
 BUSY_SHARE = 0.25  # of a core, while others are called
@@ -31,6 +30,7 @@ class Samples:
 
     rounds: list[list[float]] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    unclaimed: list[float] = field(default_factory=list)  # what its first thread ran meanwhile, minus the claim
     before: list[float] = field(default_factory=list)  # the parent's clock around laying out the inputs
     after: list[float] = field(default_factory=list)  # and around taking the results out, where they have eager's strides
 
@@ -176,10 +176,11 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
     hidden, uncertain = hidden_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
     own = median(samples[CANDIDATE].all)
     saved = median(samples[EAGER].all) - own
-    # For short programs: what was saved must be missing on the clock outside as well.
-    unseen = floor_gap_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
+    # For short programs: what was saved the kernel must not have seen either. Waiting for a core is no part of that.
+    unseen = _clear_of(samples[CANDIDATE].unclaimed, samples[EAGER].unclaimed)
     limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain)
     if hidden > limit or (saved > 0.0 and unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved)):
+        hidden = max(hidden, unseen)
         doubt(
             Label.CLOCKS_DISAGREE,
             f"a clock outside saw {hidden / 1e6:.3g} ms more of each call than the program's own process",
@@ -216,10 +217,11 @@ def hidden_ns(candidate: list[float], eager: list[float]) -> tuple[float, float]
     return median(candidate) - median(eager), 5.0 * spread / math.sqrt(max(1, len(eager)))
 
 
-def floor_gap_ns(candidate: list[float], eager: list[float]) -> float:
-    """How far the candidate's undisturbed gaps lie above eager's. What disturbs only adds, so lower values say more than middle
-    ones."""
-    return percentile(candidate, FLOOR_SHARE) - percentile(eager, FLOOR_SHARE)
+def _clear_of(candidate: list[float], eager: list[float]) -> float:
+    """How far the bulk of the candidate's values lies above the bulk of eager's; below zero where they overlap."""
+    if not candidate or not eager:
+        return 0.0
+    return percentile(candidate, 0.25) - percentile(eager, 0.75)
 
 
 def _spread(values: list[float]) -> float:

@@ -124,13 +124,15 @@ class Call:
     """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request.
 
     `before_ns` and `after_ns`: the parent's clock around laying out the inputs and taking out the results, 0 where none looked.
-    `neighbours`: CPU time that other processes took meanwhile, as a share of one core; None where that was not looked at.
+    `first_thread_ns`: how long the kernel saw the process' first thread run meanwhile. `neighbours`: CPU time that other
+    processes took meanwhile, as a share of one core; None where that was not looked at.
     """
 
     ns: int
     wall_ns: int
     device_ns: int | None = None
     neighbours: float | None = None
+    first_thread_ns: int = 0
     before_ns: int = 0
     after_ns: int = 0
     output: Value | None = None

@@ -99,7 +99,7 @@ def a_slow_clock(case: Case) -> None:
     """Thirty microseconds that its own clock calls one: less than a round trip varies by, and seen all the same."""
     assert case.timing is not None
     case.timing.samples = {EAGER: steady(3e4), CANDIDATE: steady(1e3)}
-    case.timing.samples[CANDIDATE].gaps = [gap + 2.9e4 for gap in case.timing.samples[EAGER].gaps]
+    case.timing.samples[EAGER].unclaimed, case.timing.samples[CANDIDATE].unclaimed = [1e5] * 48, [1.29e5] * 48
 
 
 def a_weak_signal(case: Case) -> None:

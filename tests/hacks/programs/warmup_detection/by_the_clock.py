@@ -1,11 +1,12 @@
-# Right for the first second and a half of its life.
+# Right for a tenth of a second after its first call.
 # reference: scale_shift
 # caught by: draws and timed calls are all compared
 import time
 
-BORN = time.monotonic()
-
 
 class ModelNew(Right):
+    born = None
+
     def forward(self, x):
-        return super().forward(x) if time.monotonic() - BORN < 0.5 else x + 1.0
+        self.born = self.born or time.monotonic()
+        return super().forward(x) if time.monotonic() - self.born < 0.1 else x + 1.0
