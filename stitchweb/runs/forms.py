@@ -60,7 +60,7 @@ class OptionsForm(forms.Form):
         )
 
     def choices(self) -> dict[str, object]:
-        """What the template draws beside the fields; of each target whether it has a runner now. Two queries."""
+        """What the template draws beside the fields; of each target whether it has a runner now. One query."""
         there = served()
         return {
             "targets": [(target, runner_queue(target) in there) for target in TARGETS],

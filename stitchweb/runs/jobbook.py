@@ -131,6 +131,7 @@ def claim(job_id: int, worker: str) -> str:
         job.state, job.claim, job.claims, job.batches = JobState.CLAIMED, mine, job.claims + 1, 0
         job.worker, job.claimed_at, job.lease_expires = worker[:120], now, _term(now)
         job.save()
+        runners.works(job)
         if job.revision_id:
             Revision.objects.filter(pk=job.revision_id).update(analysis_state=AnalysisState.RUNNING)
         elif run is not None and was_waiting:
@@ -154,6 +155,7 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
         fields: dict[str, Any] = {"batches": batch}
         if job.lease_expires is None or job.lease_expires < _term(now) - timedelta(seconds=settings.LEASE_SECONDS / 6):
             fields["lease_expires"] = _term(now)
+            runners.works(job)
         Job.objects.filter(pk=job_id, claim=mine).update(**fields)
         return bool(job.run_id and Run.objects.filter(pk=job.run_id, cancel_requested_at__isnull=False).exists())
     with transaction.atomic():
@@ -171,6 +173,7 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
         job.batches = max(job.batches, batch)
         job.lease_expires = _term(now)
         job.save(update_fields=["batches", "lease_expires"])
+        runners.works(job)
         return bool(run and run.cancel_requested_at)
 
 

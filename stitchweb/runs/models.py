@@ -25,7 +25,8 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def with_waits(self) -> RunQuerySet:
         """With `waits`: whether the run's step lies in a queue. What `shown_status` says then is that."""
-        return self.annotate(waits=models.Exists(Job.objects.filter(run=models.OuterRef("pk"), state=JobState.QUEUED)))
+        due = Job.objects.filter(run=models.OuterRef("pk"), step=models.OuterRef("step"), state=JobState.QUEUED)
+        return self.annotate(waits=models.Exists(due))
 
     def free(self, now: datetime) -> RunQuerySet:
         """Runs that nobody drives at this moment."""

@@ -41,16 +41,21 @@ def heard(name: str, queues: list[str]) -> None:
     Runner.objects.update_or_create(name=name[:120], defaults={"queues": queues, "heard_at": timezone.now()})
 
 
+def works(job: Job) -> None:
+    """The job's runner is there: it took the job, or goes on with it. While it is busy it says nothing else. Two queries."""
+    at = timezone.now()
+    Runner.objects.get_or_create(name=job.worker, defaults={"queues": [job.queue], "heard_at": at})
+    Runner.objects.filter(name=job.worker).update(heard_at=at)
+
+
 def forget() -> None:
     Runner.objects.filter(heard_at__lt=timezone.now() - KEPT).delete()
 
 
 def served() -> set[str]:
-    """The queues that have a runner now: it spoke lately, or holds a job whose lease runs. Two queries."""
-    now = timezone.now()
-    said = Runner.objects.filter(heard_at__gte=now - PRESENT).values_list("queues", flat=True)
-    works = Job.objects.filter(state=JobState.CLAIMED, lease_expires__gte=now).order_by().values_list("queue", flat=True)
-    return {queue for queues in said for queue in queues} | set(works.distinct())
+    """The queues that have a runner now, be it idle or at work. One query."""
+    said = Runner.objects.filter(heard_at__gte=timezone.now() - PRESENT).values_list("queues", flat=True)
+    return {queue for queues in said for queue in queues}
 
 
 def recent() -> list[RunnerRow]:

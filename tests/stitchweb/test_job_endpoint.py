@@ -12,9 +12,9 @@ from django.utils import timezone
 from agents.engineers.scripted import Scripted
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import Progress
-from stitchweb.runs import jobbook, services
+from stitchweb.runs import jobbook, runners, services
 from stitchweb.runs.models import Artifact, Event, Job, JobState, Run
-from stitchweb.runs.runners import heard
+from stitchweb.runs.models import Runner as Fleet
 from stitchweb.runs.sweeper import sweep
 from tests.agents.loop_world import analysis, options, scripted_name, todo
 from tests.conftest import World, build_world
@@ -284,7 +284,7 @@ def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyo
     second = services.start_run(world.owner, world.revision, options(scripted_name(Scripted())))
     conveyor.run()
     assert view_of(second.pk).status.waiting == "No runner for cpu is there. The run goes on as soon as one is started."
-    heard("one@host", ["run.cpu"])
+    runners.heard("one@host", ["run.cpu"])
     Job.objects.update(created_at=timezone.now() - timedelta(minutes=1), sent_at=timezone.now())
     sweep()
     assert view_of(second.pk).status.waiting == "Waits for a free cpu runner: 1 step of other work before it."
@@ -294,3 +294,14 @@ def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyo
     runner = Runner(conveyor.sent(TASK)[-1]["job"])
     runner.claim()
     assert view_of(second.pk).status.waiting == ""
+
+
+def test_a_runner_that_is_busy_counts_as_there(world: World, run: Run, conveyor: Conveyor) -> None:
+    assert runners.served() == set()
+    runner = Runner(conveyor.sent(TASK)[0]["job"])
+    runner.claim()
+    assert runners.served() == {"run.cpu"}
+    Fleet.objects.update(heard_at=timezone.now() - timedelta(minutes=5))
+    assert runners.served() == set()
+    runner.progress(LINE)
+    assert runners.served() == {"run.cpu"}
