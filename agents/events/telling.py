@@ -143,7 +143,7 @@ def _status(state: State) -> Payload:
         waiting = "Waits for a person to approve the plan."
     line = StatusLine(
         status=state.status,
-        doing=doing_sentence(state),
+        doing="" if state.status is Status.QUEUED else doing_sentence(state),
         waiting=waiting,
         step=state.step,
         candidate=state.current,

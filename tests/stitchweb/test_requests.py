@@ -69,3 +69,10 @@ def test_a_branch_is_refused_once_nothing_is_written_any_more() -> None:
     [event] = events_of(run.state, outcome, apply(run.state, outcome), run.at, 0)
     assert event.payload["state"] == "refused"
     assert "new run can start from this one" in event.payload["text"]
+
+
+def test_a_run_that_nobody_has_begun_is_not_said_to_be_analysed(conveyor: Conveyor) -> None:
+    run = begin(build_world())
+    assert history.view_of(run.pk).status.doing == ""
+    conveyor.run()
+    assert history.view_of(run.pk).status.doing == "Analysing the program"
