@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Source, TimeTask
-from gpu_runner.neighbours import Neighbours
+from gpu_runner.neighbours import Neighbours, ran, rests
 from tests.gpu_runner.programs import REFERENCE
 
 BURN = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn).start()\nburn()"
@@ -55,6 +55,18 @@ def test_a_busy_neighbour_is_seen_and_the_programs_own_children_are_not() -> Non
         idle.kill()
         # Whatever else runs here is in both; half a core is left for it, and for a machine that shares its cores.
         assert as_neighbour > as_program + 0.25
+
+
+def test_whether_a_program_rests_and_how_long_it_ran_is_known_with_all_it_started() -> None:
+    with burning() as pid, subprocess.Popen(["sleep", "60"]) as idle:
+        before = ran(pid), ran(idle.pid)
+        time.sleep(0.3)
+        assert ran(pid) - before[0] > 10_000_000
+        assert ran(pid, first_threads=True) < ran(pid)
+        assert not rests(pid)
+        assert rests(idle.pid)
+        assert ran(idle.pid) - before[1] < 10_000_000
+        idle.kill()
 
 
 def test_samples_that_a_neighbour_disturbed_are_taken_again(hands, monkeypatch: pytest.MonkeyPatch) -> None:
