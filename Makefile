@@ -21,6 +21,8 @@ run: $(RUN_READY) ## start everything on this machine and print a login link; Ct
 
 setup: $(RUN_READY) ## only the virtual environment that `make run` needs
 
+setup-dev: $(DEV_READY) ## the virtual environment of tests and checks
+
 test: $(DEV_READY) browser ## the whole suite but what needs minutes or a GPU
 	$(PYTEST) -q -m "not slow and not gpu" $(ARGS)
 
