@@ -17,6 +17,7 @@ HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0
 UNSEEN_SHARE = 0.5
 AROUND_SHARE = 0.5  # of the call: laying out and taking out vary with the allocator
+AROUND_NOISE = 0.2  # of eager's own time for it: by so much do two processes of one program differ
 LEAST_AROUND = 5
 BUSY_SHARE = 0.25  # of a core, while others are called
 LEAST_BUSY = 8
@@ -192,7 +193,8 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
         if len(mine) < LEAST_AROUND or len(eager) < LEAST_AROUND:
             continue
         outside, uncertain = hidden_ns(mine, eager)
-        if outside > max(HIDDEN_FLOOR_NS, AROUND_SHARE * (own + outside), uncertain):
+        around = max(AROUND_SHARE * (own + outside), AROUND_NOISE * median(eager))
+        if outside > max(HIDDEN_FLOOR_NS, around, uncertain):
             doubt(Label.CLOCKS_DISAGREE, f"it took {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
     if evidence.second is not None:
         both = (samples, evidence.second)
