@@ -183,8 +183,10 @@ class Arm:
                     start = _clock()
                     first.record()
                     self.output = self.model(*self.inputs)
-                    last.record()
+                    # The whole device before the last event, which waits for no stream but its own.
                     torch.cuda.synchronize()
+                    last.record()
+                    last.synchronize()
                     end = _clock()
                     reply = {"ns": end - start, "device_ns": int(first.elapsed_time(last) * 1e6)}
                 self._seal = _sealed(self.output)
