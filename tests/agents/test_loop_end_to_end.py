@@ -51,14 +51,17 @@ class ModelNew(torch.nn.Module):
 
 KERNEL = """
 extern "C" void chain(const float* x, float* out, long n) {
-#pragma omp parallel for
+#pragma omp parallel for simd
     for (long i = 0; i < n; ++i) {
         float v = x[i];
+#pragma GCC unroll 20
         for (int k = 0; k < TIMES; ++k) v = v * 1.01f + 0.5f;
         out[i] = v;
     }
 }
 """
+
+FLAGS = 'flags = ["-O3", "-march=native", "-std=c++17", "-fopenmp", "-ffp-contract=fast"]\n'
 
 # The command with a scripted engineer: first a program that is wrong, then one that is right.
 PROGRAM = """
@@ -68,8 +71,9 @@ from agents.engineers import register
 from agents.engineers.scripted import Scripted
 from agents.state import Todo
 
-MODEL, KERNEL = {model!r}, {kernel!r}
-codes = [{{"model_new.py": MODEL, "kernels/chain.cpp": KERNEL.replace("TIMES", n)}} for n in ("19", "20")]
+MODEL, KERNEL, FLAGS = {model!r}, {kernel!r}, {flags!r}
+files = [{{"kernels/chain.cpp": KERNEL.replace("TIMES", n)}} for n in ("19", "20")]
+codes = [{{"model_new.py": MODEL, "candidate.toml": FLAGS, **file}} for file in files]
 engineer = Scripted(plans=[(Todo(id="", kind="fuse", title="One pass"),)], codes=codes)
 register("script", lambda: engineer)
 sys.exit(main(sys.argv[1:]))
@@ -79,7 +83,7 @@ sys.exit(main(sys.argv[1:]))
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "chain.py").write_text(REFERENCE)
-    (tmp_path / "command.py").write_text(textwrap.dedent(PROGRAM.format(model=MODEL, kernel=KERNEL)))
+    (tmp_path / "command.py").write_text(textwrap.dedent(PROGRAM.format(model=MODEL, kernel=KERNEL, flags=FLAGS)))
     return tmp_path
 
 

@@ -59,7 +59,7 @@ def upload(page: Page, site: Site) -> int:
     page.get_by_role("link", name="Upload").click()
     page.get_by_label("Source text of the program").fill(PROGRAM)
     page.get_by_label("Name", exact=True).fill("Gated chain")
-    page.get_by_label("Protocol").select_option("quick")
+    page.get_by_role("radio", name=re.compile("^quick")).check()
     page.get_by_label("Attempts").fill("3")
     page.get_by_role("button", name="Analyse and start").click()
     page.wait_for_url(re.compile(r"/runs/\d+/$"), timeout=WAIT)

@@ -73,7 +73,8 @@ class Supervisor:
             process = child.process
             if process is not None and process.poll() is not None:
                 age = now - child.started
-                if age < YOUNG_S and child.restarts == 0:
+                # Somebody else's SIGKILL (the kernel's, when memory runs out) says nothing about whether it can start.
+                if age < YOUNG_S and child.restarts == 0 and process.returncode != -signal.SIGKILL:
                     raise CannotStart(
                         f"{child.name} ended at once with status {process.returncode}. Its last words:\n  "
                         + "\n  ".join(child.last_words or ["(none)"])
