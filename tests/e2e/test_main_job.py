@@ -101,7 +101,7 @@ def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_
         for sight in ("check", "timing", "profile"):
             seen(page, sight)
         download = page.get_by_role("link", name=re.compile(r"^Download c\d+$"))
-        expect(page.locator("#run-head")).to_contain_text("finished", timeout=STEP)
+        expect(page.locator("#run-head")).to_contain_text("verified", timeout=STEP)
         expect(page.locator("#live-seq")).to_have_text(str(last_event(site, run)), timeout=WAIT)
 
         at = page.evaluate("window.sights")  # gone, had the page been loaded again
