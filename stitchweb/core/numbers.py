@@ -145,7 +145,8 @@ def byte_rate(value: Any) -> str:
 def percent(share: Any, digits: int = 1) -> str:
     """A share 0..1 as "84.1 %"."""
     number = _number(share)
-    return NONE if number is None else f"{number * 100:.{digits}f}{NBSP}%"
+    number = None if number is None else _number(number * 100)  # which may be more than a float holds
+    return NONE if number is None else f"{number:.{digits}f}{NBSP}%"
 
 
 def tokens(value: Any) -> str:

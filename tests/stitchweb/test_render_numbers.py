@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stitchweb.core import numbers
@@ -83,6 +83,7 @@ def test_the_clock_of_a_run(value: float, shown: str) -> None:
     assert numbers.clock(value) == shown
 
 
+@example(1.797693134862316e306)
 @given(st.floats(allow_nan=True, allow_infinity=True) | st.none() | st.integers() | st.text(max_size=4))
 def test_no_value_breaks_a_formatter(value: object) -> None:
     for write in (numbers.sig, numbers.ratio, numbers.duration, numbers.seconds, numbers.clock, numbers.size, numbers.flop,
