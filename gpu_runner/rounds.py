@@ -237,7 +237,7 @@ class Bench:
             else:
                 time.sleep(PAUSE_S)
         made.sort(key=lambda item: item[0])
-        self.retaken += len(made) - each
+        self.retaken += max(0, len(made) - each)
         self.disturbed += each - min(each, quiet)
         return [calls for _, calls in made[:each]]
 

@@ -41,6 +41,7 @@ from gpu_runner.speed import timing_report
 from gpu_runner.verdict import check_report
 
 VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
+_STATUS = {str(Verdict.VERIFIED): VERIFIED, str(Verdict.REFUSED): BAD_INPUT}
 MAX_SOURCE_BYTES = 1_000_000
 
 
@@ -166,7 +167,7 @@ def judged(case: evidence.Case) -> tuple[dict[str, Any], int]:
         file=about.file, verdict=verdict, protocol=about.protocol.id, mode=about.mode, precision=about.precision, check=check,
         timing=timing, labels=labels, device=about.device, build_s=about.build_s, wall_s=about.wall_s, error=error,
     )  # fmt: skip
-    return line, {Verdict.VERIFIED: VERIFIED, Verdict.REFUSED: BAD_INPUT}.get(verdict, REJECTED)  # type: ignore[call-overload]
+    return line, _STATUS.get(verdict, REJECTED)
 
 
 def _word(report: CheckReport | TimingReport) -> str:

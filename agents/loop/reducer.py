@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.loop.due import due
 from agents.loop.edit import add_candidate, change_candidate, change_todo
 from agents.loop.notes import confirmed_sentence, timed_sentence, told_by_confirmation
-from agents.loop.route import after_attempt, end, fail, finish, reopened, verdict_sentence
+from agents.loop.route import after_attempt, end, fail, failure_sentence, finish, reopened
 from agents.loop.rules import (
     MAX_RECONFIRMS,
     MAX_RETIMES,
@@ -312,13 +312,13 @@ def _checked(state: State, outcome: Checked) -> State:
     if state.stop_cause is not None:  # the full protocol, over the best
         facts["check"] = report.model_copy(update={"protocol": state.options.protocol.id})
         if report.verdict is not Verdict.VERIFIED:
-            note = f"The full protocol took it back: {report.sentence or verdict_sentence(report.verdict)}"
+            note = f"The full protocol took it back: {failure_sentence(report)}"
             state = change_candidate(state, candidate.id, verdict=report.verdict, status="done", note=note, **facts)
             return reopened(state, _current(state)) or end(state)
         state = change_candidate(state, candidate.id, status="timing", retimed=0, **facts)
         return state.model_copy(update={"status": Status.TIMING})
     if report.verdict is not Verdict.VERIFIED:
-        return _failed(state, candidate, report.verdict, report.sentence or verdict_sentence(report.verdict), **facts)
+        return _failed(state, candidate, report.verdict, failure_sentence(report), **facts)
     state = change_candidate(state, candidate.id, verdict=Verdict.VERIFIED, status="timing", **facts)
     return state.model_copy(update={"status": Status.TIMING})
 
@@ -326,8 +326,7 @@ def _checked(state: State, outcome: Checked) -> State:
 def _timed(state: State, report: TimingReport) -> State:
     candidate = _current(state)
     if report.verdict not in (None, Verdict.VERIFIED):
-        note = report.sentence or verdict_sentence(report.verdict)
-        return _failed(state, candidate, report.verdict, note, timing=report, hack=report.hack)
+        return _failed(state, candidate, report.verdict, failure_sentence(report), timing=report, hack=report.hack)
     if hidden_by_noise(report, state.options.protocol.faster_ratio) and candidate.retimed < MAX_RETIMES:
         return _again(state, candidate, timing=report)
     state = change_candidate(state, candidate.id, timing=report, status="profiling")
@@ -356,8 +355,8 @@ def _timed(state: State, report: TimingReport) -> State:
 
 def _again(state: State, candidate: Candidate, **update: object) -> State:
     """The same timing once more: the status stays, the step is a new one."""
-    again = candidate.retimed + 1
-    return change_candidate(state, candidate.id, retimed=again, note="Timed again: noise hid what it seems to gain.", **update)
+    update |= {"retimed": candidate.retimed + 1, "note": "Timed again: noise hid what it seems to gain."}
+    return change_candidate(state, candidate.id, **update)
 
 
 def _profiled(state: State, outcome: Profiled | None) -> State:
@@ -388,10 +387,10 @@ def _confirmed(state: State, outcome: Timed) -> State:
     if report.verdict not in (None, Verdict.VERIFIED):
         update["verdict"] = report.verdict
     update["labels"] = tuple(dict.fromkeys((*(check.labels if check else ()), *report.labels)))
-    faster_ratio = state.options.protocol.faster_ratio
-    if hidden_by_noise(report, faster_ratio) and candidate.retimed < MAX_RECONFIRMS:
+    least = state.options.protocol.faster_ratio
+    if hidden_by_noise(report, least) and candidate.retimed < MAX_RECONFIRMS:
         return _again(state, candidate, **update | {"confirmed": None, "status": "timing"})
-    stands = beats_eager(report, faster_ratio) and update.get("verdict", candidate.verdict) is Verdict.VERIFIED
+    stands = beats_eager(report, least) and update.get("verdict", candidate.verdict) is Verdict.VERIFIED
     state = change_candidate(state, candidate.id, **update, note=confirmed_sentence(report, stands))
     state = told_by_confirmation(state, _current(state), stands)
     arms = tuple(arm for arm in report.arms if arm.arm != "candidate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.loop.edit import add_candidate, change_candidate, change_todo
 from agents.loop.rules import MAX_TRIES, best_left, doing, find, ground, significant, spent, target_reached
 from agents.state import Candidate, Decision, State, Status, StopCause
-from gpu_runner.contracts import BlobRef, Verdict, digest
+from gpu_runner.contracts import BlobRef, CheckReport, TimingReport, Verdict, digest
 
 # Causes after which a person's waiting candidate is still tried: nothing that bounds the machine's time has run out.
 _SOFT = frozenset({StopCause.TODOS_DONE, StopCause.NO_GAIN, StopCause.TARGET_REACHED, StopCause.BUDGET_ATTEMPTS})
@@ -20,9 +20,10 @@ _SENTENCES = {
 }
 
 
-def verdict_sentence(verdict: Verdict) -> str:
-    """A sentence for a verdict whose report brought none."""
-    return _SENTENCES.get(verdict, f"The verdict is {verdict}.")
+def failure_sentence(report: CheckReport | TimingReport) -> str:
+    """What a report says of a candidate that failed; words of ours where it brought none."""
+    known = _SENTENCES.get(report.verdict) if report.verdict else None
+    return report.sentence or known or f"The verdict is {report.verdict}."
 
 
 def after_attempt(state: State, decision: Decision | None) -> State:
