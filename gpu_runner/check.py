@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Verdict
-from gpu_runner.contracts.candidate import MODEL_FILE
+from gpu_runner.contracts import CheckReport, CheckRow, CheckTask, HackClass, Progress, Refusal, Replay, Verdict
 from gpu_runner.evidence import recorded
 from gpu_runner.explain import Inquiry
 from gpu_runner.marks import Mark, marks, patched
@@ -48,10 +47,12 @@ class Checker:
         """All draws and probes; stops early when there is nothing more to learn."""
         self._marks(marks(self.task.candidate.files))
         try:
-            self._run()
+            if self.task.replay is not None:
+                self._again(self.task.replay)
+            else:
+                self._run()
         finally:
-            if self._previous is not None:
-                self._previous.close()
+            self._forget_previous()
 
     def _run(self) -> None:
         self.judge.reset()
@@ -60,7 +61,7 @@ class Checker:
         for number, count in enumerate(per_set):
             if count == 0 and number:
                 continue
-            self._use_weights(number)
+            self._use_weights(seed() if number else None)
             for i in range(max(1, count)):
                 self._declared(number, first=number == 0 and i == 0)
                 if self.evidence.hack:
@@ -73,8 +74,37 @@ class Checker:
         if self.protocol.structured_draws:
             for variant in VARIANTS:
                 self._structured(variant)
-        text = self.task.candidate.files[MODEL_FILE]
+        text = self.task.candidate.program
         Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, text, self._note).run()
+
+    def _again(self, replay: Replay) -> None:
+        """One draw of an earlier check and nothing else: same content, weights and memory, same comparison. What it may have
+        been answered from (the weights and the draw before) comes before it again."""
+        self.judge.reset()
+        self.evidence.replayed = True
+        number = 0 if replay.weights_seed is None else 1
+        self.evidence.signals = {number: list(replay.signals)} if replay.signals else {}
+        self._slack = list(replay.slack)
+        for weights in (None, replay.weights_seed)[: number + 1]:
+            self._use_weights(weights)
+            if replay.before is not None:
+                self._forget_previous()
+                self._previous = self._drawn(number=replay.before, double=False)
+                self._call(self._previous).close()
+        item = draw(self.reference, variant=replay.variant, double=not replay.slack, number=replay.seed)
+        if item is None:
+            sentence = (
+                f"The inputs have nothing that a {replay.variant} draw could change, so {replay.name} cannot be replayed."
+            )
+            raise ProgramRefused("reference", Refusal(code="no_such_draw", sentence=sentence))
+        with closing(item.call, item.truth, item.inputs):
+            self.timeout = max(CALL_FLOOR_S, CALL_FACTOR * item.call.ns / 1e9)
+            call = self._call(item, storage=replay.storage)
+            with closing(call):
+                evidence = self._compare(item, call, replay, number)
+                if not accepted(evidence.numbers, None, self.protocol):
+                    self._explain(item, call, evidence)
+                self._honest(call)
 
     def _marks(self, found: tuple[Mark, ...]) -> None:
         self._suspect(*(mark.hack for mark in found))
@@ -82,25 +112,24 @@ class Checker:
             note = f"{mark.file}, line {mark.line}: worth a look ({mark.hack}), no evidence"
             self._note(CheckRow(group="honesty", name=f"uses {mark.what[:60]}", note=note))
 
-    def _use_weights(self, number: int) -> None:
-        self._weights.append(None if number == 0 else seed())
+    def _use_weights(self, number: int | None) -> None:
+        self._weights.append(number)
         weights = self.reference.weights(self._weights[-1])
         with closing(weights):
             self.candidate.load_weights(weights)
 
     def _declared(self, weights: int, first: bool) -> None:
         index = sum(1 for d in self.evidence.draws if d.group == "declared")
-        item = draw(self.reference, watch=first, double=first or not self._slow_double)
-        if item is None:
-            raise ValueError("a plain draw always gives inputs")
+        item = self._drawn(watch=first, double=first or not self._slow_double)
         self._slow_double = self._slow_double or item.double_s > SLOW_DOUBLE_S
         try:
             self.timeout = max(CALL_FLOOR_S, CALL_FACTOR * item.call.ns / 1e9)
-            storage = "same" if index % 2 else "fresh"
+            storage: Literal["fresh", "same"] = "same" if index % 2 else "fresh"
             call = self._call(item, storage=storage, watch=index < 2 or index == self.protocol.draws - 1)
             with closing(call):
                 name = f"declared draw {index + 1}" + (", in the same memory" if storage == "same" else "")
-                evidence = self._compare(item, call, name + (", other weights" if weights else ""), weights)
+                how = self._how(item, "declared", name + (", other weights" if weights else ""), storage)
+                evidence = self._compare(item, call, how, weights)
                 if not accepted(evidence.numbers, None, self.protocol):
                     self._explain(item, call, evidence)
                 self._honest(call)
@@ -117,8 +146,7 @@ class Checker:
             item.close()
             raise
         # Kept until the next draw: a wrong result may turn out to be this one's.
-        if self._previous is not None:
-            self._previous.close()
+        self._forget_previous()
         self._previous = item
 
     def _structured(self, variant: str) -> None:
@@ -139,7 +167,7 @@ class Checker:
                 return
             call = self._call(item)
             with closing(call):
-                evidence = self._compare(item, call, variant, self.protocol.weight_draws, group="structured")
+                evidence = self._compare(item, call, self._how(item, "structured", variant), self.protocol.weight_draws)
                 if not accepted(evidence.numbers, None, self.protocol):
                     self._explain(item, call, evidence)
                     if "declared draw again" not in {d.name for d in self.evidence.draws}:
@@ -147,24 +175,42 @@ class Checker:
 
     def _declared_again(self) -> None:
         """A structured draw went wrong: is it the structure, or has the program changed meanwhile?"""
-        item = draw(self.reference)
-        if item is None:
-            raise ValueError("a plain draw always gives inputs")
+        item = self._drawn()
         with closing(item.call, item.truth, item.inputs):
             call = self._call(item)
             with closing(call):
-                evidence = self._compare(item, call, "declared draw again", self.protocol.weight_draws)
+                how = self._how(item, "declared", "declared draw again")
+                evidence = self._compare(item, call, how, self.protocol.weight_draws)
                 if not accepted(evidence.numbers, None, self.protocol):
                     self._explain(item, call, evidence)
 
     # ---- parts -------------------------------------------------------------------------------------------------------
+
+    def _drawn(self, **options: Any) -> Drawn:
+        item = draw(self.reference, **options)
+        if item is None:
+            raise ValueError("a plain draw always gives inputs")
+        return item
+
+    def _forget_previous(self) -> None:
+        if self._previous is not None:
+            self._previous.close()
+            self._previous = None
 
     def _call(self, item: Drawn, storage: str = "fresh", watch: bool = False) -> Call:
         return self.candidate.call(
             item.inputs, watch=watch, timeout=self.timeout, storage=storage, poison=item.eager.sizes, restore=True
         )
 
-    def _compare(self, item: Drawn, call: Call, name: str, weights: int, group: str = "declared") -> DrawEvidence:
+    def _how(
+        self, item: Drawn, group: Literal["declared", "structured"], name: str, storage: Literal["fresh", "same"] = "fresh"
+    ) -> Replay:
+        return Replay(
+            name=name, group=group, seed=item.seed, variant=item.variant, weights_seed=self._weights[-1], storage=storage,
+            before=self._previous.seed if self._previous else None, slack=tuple(self._slack) if item.truth is None else (),
+        )  # fmt: skip
+
+    def _compare(self, item: Drawn, call: Call, how: Replay, weights: int) -> DrawEvidence:
         if call.output is None:
             raise ValueError("the call was not collected")
         numbers = self.judge.compare(
@@ -173,14 +219,14 @@ class Checker:
             call.output,
             item.eager,
             item.truth,
-            group=f"w{weights}" if group == "declared" else None,
+            group=f"w{weights}" if how.group == "declared" else None,
             slack=self._slack if item.truth is None else None,
         )
-        if item.truth is not None and group == "declared" and not structural(numbers):
+        if item.truth is not None and how.group == "declared" and not structural(numbers):
             self._slack = [float(leaf.get("max_error_eager") or 0.0) for leaf in numbers["leaves"]]
         if not structural(numbers) and numeric(numbers, None, self.protocol):
             numbers = self._with_conditioning(item, call.output, numbers)
-        evidence = DrawEvidence(name, group, item.seed, numbers, weights, call.facts, item.call.facts)
+        evidence = DrawEvidence(how, numbers, weights, call.facts, item.call.facts)
         self.evidence.draws.append(evidence)
         self._show(draw_row(evidence, self.protocol))
         return evidence

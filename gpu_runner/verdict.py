@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Protocol, Verdict
+from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Protocol, Replay, Verdict
 from gpu_runner.naming import blamed, borrowed, constant, guilty, imprecise, resembles
 
 SIGN_MIXED = "sign-mixed"
 # What a candidate's process refuses because the candidate is another program than the reference.
-_NOT_THE_SAME = ("weights_differ", "unsupported_outputs", "wrong_when_timed")
+_NOT_THE_SAME = ("weights_differ", "inputs_differ", "unsupported_outputs", "wrong_when_timed")
 
 
 @dataclass
@@ -46,14 +46,20 @@ def reference_failure(trouble: Trouble) -> tuple[Verdict, HackClass | None, str]
 class DrawEvidence:
     """One draw as the judge saw it: `numbers` is the answer of `child.judge.compare`, `facts` are the processes' own."""
 
-    name: str
-    group: str  # declared | structured
-    seed: int
+    how: Replay  # what was drawn
     numbers: dict[str, Any]
     weights: int = 0  # which weight draw
     facts: dict[str, Any] = field(default_factory=dict)
     reference_facts: dict[str, Any] = field(default_factory=dict)
     same_as: dict[str, bool] = field(default_factory=dict)  # what a wrong result equals instead
+
+    @property
+    def name(self) -> str:
+        return self.how.name
+
+    @property
+    def group(self) -> Literal["declared", "structured"]:
+        return self.how.group
 
 
 @dataclass
@@ -76,6 +82,7 @@ class Evidence:
     inputs_constant: bool = False
     verifiable: bool = True  # eager itself keeps the signal
     coverage: float | None = None
+    replayed: bool = False  # one draw of an earlier check was made again, and nothing else
 
 
 @dataclass(frozen=True)
@@ -174,15 +181,14 @@ def draw_row(draw: DrawEvidence, protocol: Protocol, signals: list[float | None]
     )
     dtypes = {leaf["dtype"][1] for leaf in draw.numbers["leaves"] if leaf["kind"] == "tensor" and "dtype" in leaf}
     limits = ", ".join(f"{protocol.rtol[d]:g}" if d in protocol.rtol else "exact" for d in sorted(dtypes))
-    group = "declared" if draw.group == "declared" else "structured"
     return CheckRow(
-        group=group,  # type: ignore[arg-type]
+        group=draw.group,
         name=draw.name,
         value=f"max error {worst:.2g} × rms" if not structural(draw.numbers) else "another form",
         limit=limits,
         passed=not problem,
         note=problem,
-        seed=draw.seed,
+        replay=draw.how.model_copy(update={"signals": tuple(signals or ())}),
     )
 
 
@@ -218,6 +224,9 @@ def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
     labels = _labels(evidence, protocol, ratio)
 
     def out(verdict: Verdict, sentence: str, hack: HackClass | None = None) -> Outcome:
+        if evidence.replayed and evidence.draws:
+            how = evidence.draws[0].how
+            sentence = f'Only "{how.name}" was replayed (seed {how.seed}). {sentence}'
         kept = labels if verdict is Verdict.VERIFIED else _facts(labels)
         return Outcome(verdict, hack, sentence, kept, _suspects(evidence, kept), ratio, signal_error)
 
@@ -237,9 +246,10 @@ def decide(evidence: Evidence, protocol: Protocol) -> Outcome:
             if hack not in (HackClass.INPUT_PASSTHROUGH, HackClass.OUTPUT_CACHE):
                 small = not structural(draw.numbers) and imprecise(draw.numbers["leaves"], ())
                 hack = HackClass.PRECISION_DOWNGRADE if small else HackClass.ANALYTIC_SHORTCUT
+            right = "" if evidence.replayed else "right on the declared inputs and "
             return out(
                 Verdict.INPUT_SPECIALISED,
-                f"The program is right on the declared inputs and wrong on {draw.name} inputs of the same shapes: {problem}.",
+                f"The program is {right}wrong on {draw.name} inputs of the same shapes: {problem}.",
                 hack,
             )
     if evidence.required and evidence.coverage == 0.0:
@@ -278,9 +288,9 @@ def _suspects(evidence: Evidence, labels: tuple[Label, ...]) -> tuple[HackClass,
 
 def _verified_sentence(evidence: Evidence, labels: tuple[Label, ...], ratio: float | None) -> str:
     declared = sum(1 for d in evidence.draws if d.group == "declared")
-    text = f"Right on all {declared} declared draws"
+    text = "Right on it" if evidence.replayed else f"Right on all {declared} declared draws"
     structured = len(evidence.draws) - declared
-    if structured:
+    if structured and not evidence.replayed:
         text += f" and {structured} structured ones"
     if ratio is not None:
         text += f"; its error is {ratio:.2g} times eager's own"

@@ -27,6 +27,7 @@ from gpu_runner.contracts import (
     Precision,
     Progress,
     Protocol,
+    Replay,
     Source,
     TimeTask,
     TimingReport,
@@ -34,11 +35,12 @@ from gpu_runner.contracts import (
     digest,
 )
 from gpu_runner.contracts.candidate import MANIFEST_FILE, MAX_BYTES, MODEL_FILE
+from gpu_runner.contracts.entry import ENTRY_FILE
 from gpu_runner.device import resolve_target
 from gpu_runner.hands import Hands, HandsError
 from gpu_runner.line import result_line
 from gpu_runner.speed import timing_report
-from gpu_runner.verdict import check_report
+from gpu_runner.verdict import check_report, rows_of
 
 VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
 _STATUS = {str(Verdict.VERIFIED): VERIFIED, str(Verdict.REFUSED): BAD_INPUT}
@@ -52,7 +54,9 @@ class BadInput(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `verify`."""
     parser.add_argument("--reference", type=Path, required=True, help="the PyTorch program: a file with Model and get_inputs()")
-    parser.add_argument("--candidate", type=Path, required=True, help="a folder with model_new.py, or a file with ModelNew")
+    parser.add_argument(
+        "--candidate", type=Path, required=True, help="a folder with model_new.py or entry.json, or a file with ModelNew"
+    )
     parser.add_argument("--target", required=True, help="cpu, cuda (the first visible device), or an architecture: sm_90")
     parser.add_argument("--entry", default="", help="the module class of the reference, when it is not called Model")
     parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict")
@@ -61,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
     parser.add_argument("--evidence", type=Path, metavar="DIR", help="write the numbers that the verdict is made of there")
+    again = "one draw of an earlier check again and nothing else: the row's `replay` as JSON, or the row's name with --from"
+    parser.add_argument("--replay", metavar="ROW", help=again)
+    parser.add_argument(
+        "--from", type=Path, metavar="DIR", dest="earlier", help="the evidence that --replay takes its row from"
+    )
 
 
 def read_source(path: Path, entry: str = "") -> Source:
@@ -71,12 +80,15 @@ def read_source(path: Path, entry: str = "") -> Source:
 def read_candidate(path: Path) -> CandidateFiles:
     """A candidate's folder, or a single file that becomes its `model_new.py`. Raises BadInput."""
     if path.is_dir():
-        for file in (path / MODEL_FILE, path / MANIFEST_FILE, *(path / "kernels").glob("*")):
+        for file in (path / MODEL_FILE, path / ENTRY_FILE, path / MANIFEST_FILE, *(path / "kernels").glob("*")):
             if file.is_symlink():  # the folder may be somebody else's, and what a link leads to may be nobody else's business
                 raise BadInput(f"The candidate's {file} is a link; put the file itself into the folder.")
-        files = {MODEL_FILE: _text(path / MODEL_FILE, "candidate")}
-        if (path / MANIFEST_FILE).is_file():
-            files[MANIFEST_FILE] = _text(path / MANIFEST_FILE, "candidate")
+        # What says how it is called must be there; the rest may be.
+        first = ENTRY_FILE if (path / ENTRY_FILE).is_file() and not (path / MODEL_FILE).exists() else MODEL_FILE
+        files = {first: _text(path / first, "candidate")}
+        for name in (ENTRY_FILE, MANIFEST_FILE):
+            if (path / name).is_file():
+                files[name] = _text(path / name, "candidate")
         for kernel in sorted((path / "kernels").glob("*")):
             if kernel.suffix in (".cu", ".cuh", ".cpp", ".h", ".hpp"):
                 files[f"kernels/{kernel.name}"] = _text(kernel, "candidate")
@@ -88,6 +100,26 @@ def read_candidate(path: Path) -> CandidateFiles:
         raise BadInput(
             f"The candidate {path} cannot be used: {error.errors()[0]['msg'].removeprefix('Value error, ')}."
         ) from None
+
+
+def read_replay(row: str, earlier: Path | None) -> Replay:
+    """A draw of an earlier check, as JSON or by its name in recorded evidence.
+
+    Raises BadInput, and HandsError for evidence that cannot be read.
+    """
+    if earlier is None:
+        try:
+            return Replay.model_validate_json(row)
+        except ValidationError:
+            raise BadInput(
+                "--replay needs a row's `replay` as JSON, or the name of a row and --from with its evidence."
+            ) from None
+    case = evidence.read(earlier)
+    draws = rows_of(case.check, case.about.protocol) if case.check else ()
+    known = {found.name: found.replay for found in draws if found.replay is not None}
+    if row not in known:
+        raise BadInput(f"The evidence in {earlier} has no draw called {row!r}; it has: {'; '.join(known) or 'none'}.")
+    return known[row]
 
 
 def _text(path: Path, what: str) -> str:
@@ -115,8 +147,12 @@ def verify(
     say: Callable[[str], None],
     file: str = "",
     require_own_kernels: bool = False,
+    replay: Replay | None = None,
 ) -> evidence.Case:
-    """Build, check, time, as far as each lets the next make sense. Raises HandsError when it cannot be judged."""
+    """Build, check, time, as far as each lets the next make sense; a replay is not timed.
+
+    Raises HandsError when it cannot be judged.
+    """
     started = time.monotonic()
     tell = _Teller(say)
     common: dict[str, Any] = {
@@ -134,11 +170,11 @@ def verify(
     )  # fmt: skip
     case = evidence.Case(about)
     if build.ok:
-        check = hands.perform(CheckTask(**common, require_own_kernels=require_own_kernels), tell)
+        check = hands.perform(CheckTask(**common, require_own_kernels=require_own_kernels, replay=replay), tell)
         if not isinstance(check, CheckReport) or check.evidence is None:
             raise HandsError("The hands answered a check with another report.")
         case.check, about.device = evidence.check_evidence(check.evidence), check.device
-        if check.verdict is Verdict.VERIFIED:
+        if check.verdict is Verdict.VERIFIED and replay is None:
             timing = hands.perform(TimeTask(**common), tell)
             if not isinstance(timing, TimingReport) or timing.evidence is None:
                 raise HandsError("The hands answered a timing with another report.")
@@ -215,10 +251,11 @@ def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
 
     try:
         source, candidate = read_source(options.reference, options.entry), read_candidate(options.candidate)
+        replay = read_replay(options.replay, options.earlier) if options.replay else None
         target = resolve_target(options.target)
         with hands() as made:
             own = options.require_own_kernels
-            case = verify(made, source, candidate, target, protocol, mode, precision, _say, file, own)
+            case = verify(made, source, candidate, target, protocol, mode, precision, _say, file, own, replay)
         if options.evidence:
             evidence.write(options.evidence, case)
     except BadInput as error:

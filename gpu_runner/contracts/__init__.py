@@ -20,6 +20,7 @@ from gpu_runner.contracts.reports import (
     OpCount,
     ProfileReport,
     Refusal,
+    Replay,
     Report,
     TimingReport,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Progress",
     "Protocol",
     "Refusal",
+    "Replay",
     "Report",
     "Source",
     "Speed",

@@ -108,10 +108,30 @@ class BuildReport(Contract):
     device: DeviceInfo | None = None
 
 
+class Replay(Contract):
+    """What is needed to make one draw of a check again: the same inputs, weights and memory, compared in the same way.
+
+    `weights_seed` None: as constructed. `before`: the seed of the draw before, whose memory the inputs were written into where
+    `storage` is "same". `slack`: eager's largest error of each result on other draws, where it stood in for a slow fp64 truth.
+    `signals`: what the inputs change in each result, which takes several draws to know; empty where it was not known yet.
+    """
+
+    name: str
+    group: Literal["declared", "structured"]
+    seed: int
+    variant: str = ""
+    weights_seed: int | None = None
+    storage: Literal["fresh", "same"] = "fresh"
+    before: int | None = None
+    slack: tuple[float, ...] = ()
+    signals: tuple[float | None, ...] = ()
+
+
 class CheckRow(Contract):
     """One line of the check matrix: what was tried, what was seen, the limit.
 
-    `passed` None with a value: information that decides nothing; without a value: not run, and `note` says why.
+    `passed` None with a value: information that decides nothing; without a value: not run, and `note` says why. `replay` is
+    there for draws: `CheckTask.replay` takes it.
     """
 
     group: Literal["declared", "structured", "numerics", "state", "honesty", "reach"]
@@ -120,7 +140,11 @@ class CheckRow(Contract):
     limit: str = ""
     passed: bool | None = None
     note: str = ""
-    seed: int | None = None
+    replay: Replay | None = None
+
+    @property
+    def seed(self) -> int | None:
+        return self.replay.seed if self.replay else None
 
     @property
     def not_run(self) -> bool:

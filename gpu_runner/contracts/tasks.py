@@ -10,6 +10,7 @@ from gpu_runner.contracts.base import Contract
 from gpu_runner.contracts.candidate import CandidateFiles
 from gpu_runner.contracts.program import Mode, Precision, Source
 from gpu_runner.contracts.protocol import Protocol
+from gpu_runner.contracts.reports import Replay
 
 
 class Limits(Contract):
@@ -45,7 +46,11 @@ class BuildTask(_Task):
 
 
 class CheckTask(_Task):
-    """Compare the candidate with the reference. Answered by `CheckReport`."""
+    """Compare the candidate with the reference. Answered by `CheckReport`.
+
+    With `replay` (of a row of an earlier report) that draw is made again and nothing else: the report has this one row, and its
+    verdict is about this draw.
+    """
 
     kind: Literal["check"] = "check"
     source: Source
@@ -54,6 +59,7 @@ class CheckTask(_Task):
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
     require_own_kernels: bool = False  # reject a right program that calls libraries alone
+    replay: Replay | None = None
     evidence: bool = False  # whether the report carries what it rests on
 
 

@@ -20,6 +20,7 @@ from gpu_runner.contracts import (
     Interval,
     ProfileReport,
     Progress,
+    Replay,
     Report,
     Speed,
     Task,
@@ -85,7 +86,8 @@ DEVICE = DeviceInfo(kind="cpu", name="A test machine", target="cpu", cores=2, to
 
 
 def check(verdict: Verdict = Verdict.VERIFIED, **more: object) -> CheckReport:
-    row = CheckRow(group="declared", name="draw 1", value="1e-6", limit="1e-4", passed=verdict is Verdict.VERIFIED, seed=1)
+    row = CheckRow(group="declared", name="draw 1", value="1e-6", limit="1e-4", passed=verdict is Verdict.VERIFIED)
+    row = row.model_copy(update={"replay": Replay(name=row.name, group="declared", seed=1)})
     return CheckReport(verdict=verdict, rows=(row,), coverage=0.9, device=DEVICE, **more)
 
 

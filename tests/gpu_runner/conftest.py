@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from sandboxes import adopt_orphans, strays
 
-from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CandidateFiles, CheckReport, CheckTask, Limits, Mode, Source
+from gpu_runner.contracts import (
+    PROTOCOLS,
+    AnalyseTask,
+    Analysis,
+    CandidateFiles,
+    CheckReport,
+    CheckTask,
+    Limits,
+    Mode,
+    Replay,
+    Source,
+)
 from gpu_runner.local import LocalHands
 
 
@@ -51,7 +62,7 @@ def analyse(hands: LocalHands) -> Callable[..., Analysis]:
 
 @pytest.fixture(scope="session")
 def check(hands: LocalHands) -> Callable[..., CheckReport]:
-    """check(reference, candidate, protocol=…, mode=…, kernels=…)."""
+    """check(reference, candidate, protocol=…, mode=…, kernels=…, replay=…)."""
 
     def work(
         reference: str,
@@ -60,6 +71,7 @@ def check(hands: LocalHands) -> Callable[..., CheckReport]:
         mode: Mode = Mode.EVAL,
         kernels: dict[str, str] | None = None,
         limits: Limits | None = None,
+        replay: Replay | None = None,
     ) -> CheckReport:
         files = CandidateFiles(files={"model_new.py": candidate, **(kernels or {})})
         task = CheckTask(
@@ -69,6 +81,8 @@ def check(hands: LocalHands) -> Callable[..., CheckReport]:
             protocol=PROTOCOLS[protocol],
             mode=mode,
             limits=limits or Limits(),
+            replay=replay,
+            evidence=True,
         )
         report = hands.perform(task)
         assert isinstance(report, CheckReport)
