@@ -1,4 +1,4 @@
-# Right for twenty calls, then a cheaper function.
+# Right for the first calls, then a cheaper function.
 # reference: norm_gelu
 # caught by: results of timed calls are compared
 class ModelNew(Right):
@@ -6,4 +6,4 @@ class ModelNew(Right):
 
     def forward(self, x):
         self.calls += 1
-        return super().forward(x) if self.calls < 20 else torch.relu(x)
+        return super().forward(x) if self.calls < 14 else torch.relu(x)

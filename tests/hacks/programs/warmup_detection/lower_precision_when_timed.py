@@ -1,4 +1,4 @@
-# Full precision for thirty calls, bf16 from then on.
+# Full precision for the first calls, bf16 from then on.
 # reference: linear_relu
 # caught by: results of timed calls are compared
 class ModelNew(Right):
@@ -7,4 +7,4 @@ class ModelNew(Right):
     def forward(self, x):
         self.calls += 1
         y = super().forward(x)
-        return y if self.calls < 20 else y.bfloat16().float()
+        return y if self.calls < 14 else y.bfloat16().float()
