@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from gpu_runner.config import config
 from gpu_runner.contracts import Limits, Mode, Precision, Progress, Protocol, Refusal, Source
+from gpu_runner.contracts.entry import Entry
 from gpu_runner.hands import HandsError, ProgressSink
 from gpu_runner.sandbox import (
     ChildCrashed,
@@ -28,7 +30,7 @@ from gpu_runner.sandbox import (
     SandboxSpec,
     SandboxUnavailable,
 )
-from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest
+from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest, settled
 
 TF32_TOLERANCE = 2e-3  # its mantissa rounds to 2^-11; products of two such numbers, added up
 _HOLD_S = 24 * 3600.0  # a kept process is bounded by the time of each request, not by its own age
@@ -122,12 +124,21 @@ class Peer:
         said = f"{error.type}: {error.message}".rstrip(" :.")
         return ProgramEnded(self.side, "crashed", f"The {self.side}'s process failed: {said}.", error.traceback)
 
-    def memory(self) -> Memory:
-        return Memory.create(self.capacity())
+    @contextmanager
+    def memory(self) -> Iterator[Memory]:
+        """Room for results; given back when something goes wrong."""
+        memory = Memory.create(self.capacity())
+        try:
+            yield memory
+        except BaseException:
+            memory.close()
+            raise
 
-    def value(self, reply: Mapping[str, Any], key: str, memory: Memory) -> Value:
-        """The value that an answer describes. Raises Forged."""
-        return Value(checked_manifest(self.side, reply.get(key), memory.size), memory)
+    def values(self, reply: Mapping[str, Any], memory: Memory, *keys: str) -> list[Value]:
+        """The values that an answer describes, all in one memory, final from here on. Raises Forged."""
+        manifests = [checked_manifest(self.side, reply.get(key), memory.size) for key in keys]
+        memory = settled(self.side, memory, max(manifest["bytes"] for manifest in manifests))
+        return [Value(manifest, memory) for manifest in manifests]
 
 
 def _refusal(side: str, data: Any) -> Refusal:
@@ -163,18 +174,15 @@ class Program(Peer):
 
     def collect(self, call: Call, watch: bool = False) -> Call:
         """Take the results out, into `call`; `watch` adds the facts that need time. ProgramRefused when they cannot cross."""
-        memory = self.memory()
-        try:
+        with self.memory() as memory:
             reply = self.ask("collect", {"watch": watch}, [memory])
             if "unsupported" in reply:
                 sentence = f"A result is not supported: {str(reply['unsupported'])[:300]}."
                 raise ProgramRefused(self.side, Refusal(code="unsupported_outputs", sentence=sentence))
-            call.output = self.value(reply, "output", memory)
             if "inputs_after" in reply:
-                call.inputs_after = self.value(reply, "inputs_after", memory)
-        except BaseException:
-            memory.close()
-            raise
+                call.output, call.inputs_after = self.values(reply, memory, "output", "inputs_after")
+            else:
+                [call.output] = self.values(reply, memory, "output")
         facts = reply.get("facts")
         call.facts = facts if isinstance(facts, dict) else {}
         return call
@@ -186,8 +194,8 @@ class Program(Peer):
 
     def buffers(self) -> Value:
         """The buffers as they are now."""
-        memory = self.memory()
-        return self.value(self.ask("buffers", {}, [memory]), "buffers", memory)
+        with self.memory() as memory:
+            return self.values(self.ask("buffers", {}, [memory]), memory, "buffers")[0]
 
 
 def _is_text(value: Any) -> bool:
@@ -227,13 +235,12 @@ class ReferencePeer(Program):
         return tolerances(protocol, self.job.precision, self.facts.get("tf32") is True)
 
     def draw(self, seed: int, *, variant: str = "", prints: bool = False, **options: Any) -> tuple[Value, Any] | None:
-        """Inputs under a seed, sealed, with the whole answer. None when a structured draw has nothing to change.
+        """Inputs under a seed, with the whole answer. None when a structured draw has nothing to change.
 
         `scale` multiplies floating-point content, `jitter` moves it by a rounding, `reuse` takes the draw before instead of a
         new one.
         """
-        memory = self.memory()
-        try:
+        with self.memory() as memory:
             reply = self.ask("draw", {"seed": seed, "variant": variant, "prints": prints, **options}, [memory])
             if reply.get("unchanged"):
                 memory.close()
@@ -241,27 +248,25 @@ class ReferencePeer(Program):
             prints = reply.get("prints", [])
             if not (isinstance(prints, list) and all(isinstance(number, int) for number in prints)):
                 raise Forged(self.side, "The reference's process described its inputs in a way that cannot be.")
-            return self.value(reply, "inputs", memory).seal(), reply
-        except BaseException:
-            memory.close()
-            raise
+            return self.values(reply, memory, "inputs")[0], reply
 
     def weights(self, seed: int | None = None, rebuild: int | None = None) -> Value:
-        """Set the program's weights (None: as constructed) and export them, sealed."""
-        memory = self.memory()
-        return self.value(self.ask("weights", {"seed": seed, "rebuild": rebuild}, [memory]), "weights", memory).seal()
+        """Set the program's weights (None: as constructed) and export them."""
+        with self.memory() as memory:
+            reply = self.ask("weights", {"seed": seed, "rebuild": rebuild}, [memory])
+            return self.values(reply, memory, "weights")[0]
 
     def double(self, inputs: Value) -> tuple[Value | None, str, float]:
         """(results in double precision or None, why there are none, seconds it took)."""
-        memory = self.memory()
-        reply = self.ask("double", {"inputs": inputs.manifest}, [inputs.memory, memory])
-        if "reason" in reply:
-            memory.close()
-            return None, str(reply["reason"])[:300], 0.0
-        seconds = reply.get("seconds", 0.0)
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise Forged(self.side, "The reference's process gave no time for its results in double precision.")
-        return self.value(reply, "output", memory), "", float(seconds)
+        with self.memory() as memory:
+            reply = self.ask("double", {"inputs": inputs.manifest}, [inputs.memory, memory])
+            if "reason" in reply:
+                memory.close()
+                return None, str(reply["reason"])[:300], 0.0
+            seconds = reply.get("seconds", 0.0)
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+                raise Forged(self.side, "The reference's process gave no time for its results in double precision.")
+            return self.values(reply, memory, "output")[0], "", float(seconds)
 
     def about(self, kind: str, inputs: Value, **payload: Any) -> Any:
         """One of the analysis' questions: determinism, other_batch, counts, profile, capture."""
@@ -277,15 +282,16 @@ class CandidatePeer(Program):
         laid_out = {f"candidate/{path}": content for path, content in files.items()}
         return cls("candidate", start(job, "candidate", laid_out), job)
 
-    def load(self, init_inputs: Any, coverage: bool = False) -> None:
-        """Import `model_new.py` and construct `ModelNew`. `coverage` times the candidate's own functions from then on."""
+    def load(self, init_inputs: Any, coverage: bool = False, entry: Entry | None = None) -> None:
+        """Import `model_new.py` and construct `ModelNew`, or open the library that `entry` describes. `coverage` times the
+        candidate's own functions from then on."""
         payload = {
             "init_inputs": init_inputs,
             "device": self.job.device,
             "mode": self.job.mode,
             "precision": self.job.precision,
         }
-        self.ask("load", payload | {"coverage": coverage})
+        self.ask("load", payload | {"coverage": coverage, "entry": entry.order() if entry else None})
 
     def load_weights(self, weights: Value) -> None:
         """Copy the reference's weights by name. Raises ProgramRefused (code weights_differ) when they do not fit."""

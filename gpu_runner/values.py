@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from gpu_runner.contracts import Refusal
 from gpu_runner.sandbox import Memory
 from gpu_runner.verdict import Trouble
 
 MAX_LEAVES = 4096
+COPY_BYTES = 256 << 20  # what the parent takes on its own account of a memory that its writer does not let go of
 _ITEM = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
          "int16": 2, "int8": 1, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "float8_e4m3fn": 1,
          "float8_e5m2": 1}  # fmt: skip
@@ -63,7 +64,7 @@ class Forged(ProgramEnded):
 
 @dataclass
 class Value:
-    """A nested value of tensors in shared memory."""
+    """A nested value of tensors in shared memory, which nobody can change any more."""
 
     manifest: dict[str, Any]
     memory: Memory
@@ -77,13 +78,23 @@ class Value:
     def nbytes(self) -> int:
         return int(self.manifest["bytes"])
 
-    def seal(self) -> Self:
-        """From now on whoever receives it can only read it."""
-        self.memory.seal_read_only()
-        return self
-
     def close(self) -> None:
         self.memory.close()
+
+
+def settled(side: str, memory: Memory, size: int) -> Memory:
+    """Takes over what a program's process wrote into `memory` (its first `size` bytes): from here on it cannot change.
+
+    A process that keeps a writable mapping, which ours never does, could change it after it was looked at; then it is copied,
+    and the memory closed. Raises Forged where that is too much to copy.
+    """
+    if memory.seal():
+        return memory
+    if size > COPY_BYTES:
+        raise Forged(side, f"The {side}'s process keeps a hold on {size >> 20} MiB of results that it had handed over.")
+    copy = memory.copy(size)
+    memory.close()
+    return copy
 
 
 def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Channel:
         received = list(fds)
         if "long" in message:
             fd = received.pop()
-            with mmap.mmap(fd, message["long"], prot=mmap.PROT_READ) as memory:
+            with mmap.mmap(fd, message["long"], mmap.MAP_PRIVATE, mmap.PROT_READ) as memory:
                 message = json.loads(memory[:])
             os.close(fd)
         self._question = message["question"]

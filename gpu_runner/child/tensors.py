@@ -183,7 +183,8 @@ def read(manifest: dict[str, Any], fd: int, device: str = "cpu") -> Any:
 def view(manifest: dict[str, Any], fd: int) -> list[Any]:
     """The leaves without a copy: read-only windows onto the shared memory, contiguous."""
     size = manifest["bytes"]
-    memory = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ) if size else None
+    # Private, though nothing is written: older kernels refuse a shared mapping of sealed memory, even to read.
+    memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ) if size else None
     leaves = []
     for entry in manifest["leaves"]:
         if entry["kind"] == "literal":

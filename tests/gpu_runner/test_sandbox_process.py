@@ -40,7 +40,7 @@ UNSAFE = dataclasses.replace(config(), sandbox="unsafe")
 def test_files_memories_and_long_messages_travel_both_ways() -> None:
     long = "é" * 100_000
     with start(files={"model_new.py": "text", "kernels/a.bin": b"\x00\xff"}) as sandbox, Memory.create(8192) as memory:
-        memory.view[:5] = b"hello"
+        memory.write(b"hello")
         assert run(sandbox, "result = [open('model_new.py').read(), list(open('kernels/a.bin', 'rb').read())]") == [
             "text",
             [0, 255],
