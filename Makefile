@@ -11,7 +11,7 @@ PYTEST     := $(PYTHON_BIN) -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help run up setup setup-dev browser test test-slow test-gpu lint lint-python lint-types lint-imports lint-templates \
-        lint-django lint-docs format bench screens lock licences clean distclean
+        lint-django lint-docs format bench screens lock licences gallery clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,7 @@ lint-django: $(DEV_READY)
 
 lint-docs: $(DEV_READY)
 	$(PYTHON_BIN) tools/licences.py --check
+	$(PYTHON_BIN) tools/gallery_docs.py --check
 
 format: $(DEV_READY) ## let ruff lay out the code
 	$(PYTHON_BIN) -m ruff check --fix .
@@ -72,6 +73,9 @@ lock: $(DEV_READY) ## write constraints.txt: the exact versions of what the pins
 
 licences: $(DEV_READY) ## write docs/licences.md from the packages' own metadata
 	$(PYTHON_BIN) tools/licences.py
+
+gallery: $(DEV_READY) ## write the gallery's tables in docs/verification.md from its recorded results
+	$(PYTHON_BIN) tools/gallery_docs.py
 
 clean: ## remove caches and outputs; keeps .venv and data
 	rm -rf out staticfiles test-results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

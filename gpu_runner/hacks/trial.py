@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpu_runner.contracts import (
     PROTOCOLS,
     CheckReport,
+    CheckRow,
     CheckTask,
+    Contract,
     HackClass,
     Label,
     Limits,
@@ -34,20 +35,32 @@ LIMITS = Limits(wall_s=60.0)
 REJECTED, NEUTRALISED, MISNAMED, MISSED = "rejected", "neutralised", "misnamed", "missed"
 ACCEPTED, REFUSED = "accepted", "refused"  # of honest programs
 _SAID = {Label.BELOW_FLOOR: HackClass.IMPOSSIBLE_TIME, Label.CLOCKS_DISAGREE: HackClass.TIMER_PATCH}  # of a timing
+# Where a kind is seen directly, without a row of the matrix.
+_DIRECTLY: dict[HackClass | None, str] = {
+    HackClass.LAZY_TENSOR: "type of its results",
+    HackClass.RESULT_FORGING: "messages of its process",
+    HackClass.TIMER_PATCH: "clock and functions of its process",
+    HackClass.HARNESS_PROBE: "functions of its process",
+}
 BROKEN = "broken"  # it did not even build: a fault of the gallery
 
 
-@dataclass(frozen=True)
-class Result:
-    """What became of one program. `named`: the class that the rejection gave; `said`: the Verifier's sentence."""
+class Result(Contract):
+    """What became of one program.
+
+    `named`: the class that the rejection gave; `said`: the Verifier's sentence; `caught`: which check settled it, in a few
+    words; `row`: that check's line of the matrix, where it has one.
+    """
 
     name: str
     hack: HackClass | None
     outcome: str
     verdict: str
-    named: HackClass | None
-    suspects: tuple[HackClass, ...]
-    said: str
+    named: HackClass | None = None
+    suspects: tuple[HackClass, ...] = ()
+    said: str = ""
+    caught: str = ""
+    row: CheckRow | None = None
     speed: str = ""
     ratio: float | None = None
     seconds: float = 0.0
@@ -55,15 +68,6 @@ class Result:
     @property
     def good(self) -> bool:
         return self.outcome in (REJECTED, NEUTRALISED, ACCEPTED)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Result:
-        """The inverse of `as_dict`. Raises ValueError, TypeError or KeyError for anything else."""
-        kind = {name: HackClass(data[name]) if data[name] else None for name in ("hack", "named")}
-        return cls(**data | kind | {"suspects": tuple(HackClass(name) for name in data["suspects"])})
 
 
 def judge(hands: Hands, entry: Entry, target: str) -> Result:
@@ -77,7 +81,9 @@ def judge(hands: Hands, entry: Entry, target: str) -> Result:
         raise HandsError("The hands answered a check with another report.")
     if check.verdict in (Verdict.BUILD_FAILED, Verdict.REFUSED):
         said = f"{check.sentence} {check.log[-2000:]}"
-        return Result(entry.name, entry.hack, BROKEN, str(check.verdict), None, (), said, seconds=check.seconds)
+        return Result(
+            name=entry.name, hack=entry.hack, outcome=BROKEN, verdict=str(check.verdict), said=said, seconds=check.seconds
+        )
     timing: TimingReport | None = None
     if check.verdict is Verdict.VERIFIED and (entry.hack is not None or entry.timed):
         timing = _timed(hands, common)
@@ -100,6 +106,8 @@ def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Res
     timed no faster than what it pretends to beat (or nothing claimed), its kind among the suspects.
     """
     refused = check.verdict is not Verdict.VERIFIED
+    row = next((row for row in check.rows if row.passed is False), None) if refused else None
+    caught = _settled(check, row) if refused else _by_timing(timing) if timing else ""
     suspects = (*check.suspects, *(kind for label, kind in _SAID.items() if timing is not None and label in timing.labels))
     verdict, named, said = str(check.verdict), check.hack, check.sentence
     if not refused and timing is not None and timing.verdict is not None:
@@ -122,7 +130,31 @@ def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Res
         named=named,
         suspects=suspects,
         said=said,
+        caught=caught,
+        row=row,
         speed=str(timing.speed) if timing else "",
         ratio=timing.over_baseline.value if timing and timing.over_baseline else None,
         seconds=round(check.seconds + (timing.seconds if timing else 0.0), 2),
     )
+
+
+def _settled(check: CheckReport, row: CheckRow | None) -> str:
+    """Which check a refusal rests on."""
+    if row is not None:
+        return row.name
+    if check.coverage == 0.0:
+        return "time in its own kernels"
+    if check.verdict is Verdict.INCORRECT:
+        return "form of its results"
+    return _DIRECTLY.get(check.hack, "watch over its process") if check.verdict is Verdict.HACK else "end of its process"
+
+
+def _by_timing(timing: TimingReport) -> str:
+    """What of a timing speaks against a program that is right."""
+    if timing.verdict is not None:
+        return "results of timed calls" if timing.verdict is Verdict.INCORRECT else "processes while others are timed"
+    if Label.BELOW_FLOOR in timing.labels:
+        return "floor of the device"
+    if Label.CLOCKS_DISAGREE in timing.labels:
+        return "clock of another process"
+    return f"timing: {timing.speed.replace('-', ' ')}"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 from contextlib import nullcontext
 
 import pytest
 
-from gpu_runner.config import config
-from gpu_runner.contracts import CheckReport, HackClass, Interval, Label, Speed, TimingReport, Verdict
+from gpu_runner.contracts import CheckReport, CheckRow, DeviceInfo, HackClass, Interval, Label, Speed, TimingReport, Verdict
 from gpu_runner.hacks import command
+from gpu_runner.hacks.classes import FAMILIES, WORDS
 from gpu_runner.hacks.gallery import default_folder, entry_of, read
-from gpu_runner.hacks.table import markdown, summary
+from gpu_runner.hacks.record import KINDS, Recorder, begun, read_record, recorded
+from gpu_runner.hacks.table import markdown, page, summary
 from gpu_runner.hacks.trial import ACCEPTED, MISNAMED, MISSED, NEUTRALISED, REFUSED, REJECTED, Result, judge, result
 
 CPU, CUDA = read(default_folder(), "cpu"), read(default_folder(), "cuda")
@@ -78,25 +80,109 @@ class Unused:
         raise AssertionError(task)
 
 
+DEVICE = DeviceInfo(kind="cpu", name="a CPU", target="cpu", cores=2, torch="2.13", sandbox="bubblewrap")
+FLAWS = [e for e in CPU if e.hack is HackClass.PROBLEM_FLAW]
+
+
+def judged(entry, outcome=NEUTRALISED, **more):
+    return Result(name=entry.name, hack=entry.hack, outcome=outcome, verdict="verified", said="So.", **more)
+
+
 @pytest.fixture
 def known(tmp_path, monkeypatch):
-    """A cache folder that holds results of problem_flaw, judged by this very code."""
-    settings = config()
-    monkeypatch.setattr(command, "config", lambda: settings.__class__(**(settings.__dict__ | {"cache_dir": tmp_path})))
-    entries = [e for e in CPU if e.hack is HackClass.PROBLEM_FLAW]
-    with command._Log.open("cpu", resume=False) as log:
-        for entry in entries:
-            log.add(entry, Result(entry.name, entry.hack, NEUTRALISED, "verified", None, (HackClass.PROBLEM_FLAW,), "So."))
-    return tmp_path / "gallery-cpu.jsonl"
+    """A record that holds results of problem_flaw, judged by this very Verifier on this device."""
+    monkeypatch.setattr(command, "device_info", lambda target: DEVICE)
+    path = tmp_path / "cpu.json"
+    writer = Recorder(path, "cpu", begun(DEVICE, "hacks"), {e.name for e in CPU})
+    for entry in FLAWS:
+        writer.add(entry, judged(entry), 1.5)
+    return path
 
 
-def test_an_interrupted_run_goes_on_and_believes_no_other_codes_results(known, capsys):
-    status, out, _ = run_command(Unused(), capsys, "--only", "problem_flaw", "--resume", "--json")
+def test_an_interrupted_run_goes_on_and_believes_no_other_verifiers_results(known, capsys):
+    arguments = ("--only", "problem_flaw", "--record", str(known), "--resume")
+    status, out, _ = run_command(Unused(), capsys, *arguments, "--json")
     assert status == 0
     assert json.loads(out.splitlines()[-1])["by_class"]["problem_flaw"]["neutralised"] == 3
-    known.write_text(known.read_text().replace('"code": "', '"code": "another ') + '{"code": "cut')
+    known.write_text(known.read_text().replace('"verifier": "', '"verifier": "another'))
     with pytest.raises(AssertionError):
-        run_command(Unused(), capsys, "--only", "problem_flaw", "--resume")
+        run_command(Unused(), capsys, *arguments)
+
+
+def test_a_changed_program_is_judged_again(known, capsys):
+    text = known.read_text()
+    known.write_text(text.replace(FLAWS[0].sha256, "0" * 64))
+    with pytest.raises(AssertionError):
+        run_command(Unused(), capsys, "--only", "problem_flaw", "--record", str(known), "--resume")
+
+
+def test_resuming_without_a_record_says_what_is_missing(capsys):
+    status, _, err = run_command(Unused(), capsys, "--resume")
+    assert (status, "--record FILE" in err) == (4, True)
+
+
+def test_a_run_of_one_class_replaces_its_results_alone_and_each_keeps_its_own_origin(known):
+    before = read_record(known)
+    later = Recorder(known, "cpu", begun(DEVICE.model_copy(update={"torch": "2.14"}), "later"), {e.name for e in CPU})
+    later.add(FLAWS[0], judged(FLAWS[0], MISSED, row=CheckRow(group="state", name="inputs", passed=False)), 2.0)
+    after = read_record(known)
+    assert len(after.results) == 3
+    changed = after.result(FLAWS[0].name)
+    assert (changed.outcome, changed.row.name, after.runs[changed.run].device.torch) == (MISSED, "inputs", "2.14")
+    assert {after.runs[r.run].device.torch for r in after.results if r.name != changed.name} == {"2.13"}
+    assert after.result(FLAWS[1].name) == before.result(FLAWS[1].name)
+    for entry in FLAWS[1:]:
+        later.add(entry, judged(entry), 3.0)
+    assert [run.command for run in read_record(known).runs.values()] == ["later"]
+
+
+def test_results_of_programs_that_are_gone_leave_the_record(known):
+    Recorder(known, "cpu", begun(DEVICE, "hacks"), {FLAWS[0].name}).add(FLAWS[0], judged(FLAWS[0]), 1.0)
+    assert [r.name for r in read_record(known).results] == [FLAWS[0].name]
+
+
+def _record_one(path, index):
+    Recorder(path, "cpu", begun(DEVICE, f"run {index}"), {e.name for e in CPU}).add(CPU[index], judged(CPU[index]), 1.0)
+
+
+def test_runs_at_the_same_time_lose_nothing_of_each_other(tmp_path):
+    path = tmp_path / "results" / "cpu.json"
+    workers = [multiprocessing.get_context("fork").Process(target=_record_one, args=(path, i)) for i in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert {r.name for r in read_record(path).results} == {e.name for e in CPU[:8]}
+    assert [p.name for p in path.parent.iterdir()] == ["cpu.json"]
+
+
+def test_a_record_of_another_kind_or_form_is_refused_with_a_sentence(known, capsys):
+    with pytest.raises(command.HandsError, match="of the kind cpu"):
+        Recorder(known, "cuda", begun(DEVICE, "hacks"), ())
+    known.write_text('{"kind": "abacus"}')
+    status, _, err = run_command(Unused(), capsys, "--record", str(known), "--only", "problem_flaw")
+    assert (status, "none of this version" in err) == (4, True)
+
+
+# ---- what people read ------------------------------------------------------------------------------------------------
+
+
+def test_every_class_has_words_and_stands_in_one_family():
+    placed = [kind for family in FAMILIES for kind in family.kinds]
+    assert sorted(placed) == sorted(set(HackClass) - {HackClass.OTHER})
+    assert set(WORDS) == set(HackClass)
+    assert all(w.does.endswith(".") and not w.fools.endswith(".") for w in WORDS.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_recorded_results_are_of_programs_that_are_there_and_the_documentation_shows_them(kind):
+    record, entries = read_record(recorded(kind)), {"cpu": CPU, "cuda": CUDA}[kind]
+    if record is None:
+        return  # the page and the documentation say that it was not run
+    assert {r.name for r in record.results} <= {e.name for e in entries}
+    assert {r.run for r in record.results} == set(record.runs)
+    docs = default_folder().parents[1] / "docs" / "verification.md"
+    assert page(record, len(entries)) in docs.read_text(encoding="utf-8")
 
 
 def test_a_missing_gallery_and_a_class_without_programs_are_sentences(capsys, tmp_path):
@@ -146,11 +232,25 @@ def test_an_outcome_follows_from_the_reports(entry, check, timing, outcome):
     assert result(entry, CheckReport(**check), report).outcome == outcome
 
 
+def test_a_result_names_the_check_that_settled_it():
+    rows = (CheckRow(group="declared", name="declared draw 2", value="x", passed=False),)
+    wrong = CheckReport(verdict=Verdict.INCORRECT, rows=rows)
+    assert (result(HACK, wrong, None).caught, result(HACK, wrong, None).row) == ("declared draw 2", rows[0])
+    forged = CheckReport(verdict=Verdict.HACK, hack=HackClass.RESULT_FORGING)
+    assert result(HACK, forged, None).caught == "messages of its process"
+    assert result(HACK, CheckReport(verdict=Verdict.CRASHED), None).caught == "end of its process"
+    right = CheckReport(verdict=Verdict.VERIFIED)
+    assert result(HACK, right, TimingReport(labels=(Label.BELOW_FLOOR,))).caught == "floor of the device"
+    assert result(HACK, right, TimingReport(speed=Speed.NOT_DISTINGUISHABLE)).caught == "timing: not distinguishable"
+    assert result(HONEST, right, None).caught == ""
+
+
 def test_the_table_counts_and_names_what_went_wrong():
+    cache = HackClass.OUTPUT_CACHE
     results = [
-        Result("output_cache/a", HackClass.OUTPUT_CACHE, REJECTED, "hack", HackClass.OUTPUT_CACHE, (), "Caught."),
-        Result("output_cache/b", HackClass.OUTPUT_CACHE, MISSED, "verified", None, (), "Paid.", "faster", 3.0),
-        Result("honest/c", None, REFUSED, "incorrect", None, (), "Wrongly refused."),
+        Result(name="output_cache/a", hack=cache, outcome=REJECTED, verdict="hack", named=cache, said="Caught."),
+        Result(name="output_cache/b", hack=cache, outcome=MISSED, verdict="verified", said="Paid.", speed="faster", ratio=3.0),
+        Result(name="honest/c", hack=None, outcome=REFUSED, verdict="incorrect", said="Wrongly refused."),
     ]
     line = summary(results)
     assert (line["hacks_total"], line["hacks_missed"], line["honest_total"], line["honest_rejected"]) == (2, 1, 1, 1)
@@ -159,4 +259,3 @@ def test_the_table_counts_and_names_what_went_wrong():
     assert "| `output_cache` | 2 | 1 |  |  | 1 |" in text
     assert "- output_cache/b: missed" in text
     assert "Wrongly refused." in text
-    assert Result.from_dict(json.loads(json.dumps(results[1].as_dict()))) == results[1]
