@@ -17,6 +17,7 @@ from gpu_runner.build_commands import key as build_key
 from gpu_runner.build_commands import plan as build_plan
 from gpu_runner.config import config
 from gpu_runner.contracts import BuildReport, BuildTask, Progress, Verdict
+from gpu_runner.contracts.entry import ENTRY_FILE
 from gpu_runner.hands import HandsError, ProgressSink
 from gpu_runner.sandbox import (
     ChildCrashed,
@@ -36,6 +37,7 @@ _GCC_ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: (?:fa
 _NVCC_ERROR = re.compile(
     r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #\S+)?: (?P<text>.*)$", re.MULTILINE
 )
+_NO_ENTRY = re.compile(r"^.*required symbol [`'](?P<symbol>\w+)' not defined.*$", re.MULTILINE)
 
 
 def build(
@@ -151,4 +153,6 @@ def _diagnostics(log: str) -> tuple[str, ...]:
     """The first errors of a compiler's output, in its order, each once."""
     found = sorted([*_GCC_ERROR.finditer(log), *_NVCC_ERROR.finditer(log)], key=lambda match: match.start())
     lines = dict.fromkeys(f"{match['file']}:{match['line']}: {match['text'].strip()}" for match in found)
+    if (lost := _NO_ENTRY.search(log)) is not None:
+        lines[f'{ENTRY_FILE} names the function {lost["symbol"]}, which no source of kernels/ defines with extern "C"'] = None
     return tuple(lines)[:MAX_DIAGNOSTICS]

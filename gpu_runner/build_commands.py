@@ -57,7 +57,10 @@ def plan(candidate: CandidateFiles, target: str, out: str = OUT) -> Plan:
     # torch has already loaded for everyone. Named here, a second one would come in wherever torch bundles it under another file
     # name, with threads of its own that fight torch's and do not follow torch.set_num_threads.
     # -Bsymbolic: a kernel called like a function of some loaded library calls itself, not that one.
-    options = ("-shared", "-Wl,-Bsymbolic") if not cuda else ("-shared", *_architecture(target), "-Xlinker", "-Bsymbolic")
+    # A function that entry.json names and no source defines is an error of the build, not of the first call.
+    words = ("-Bsymbolic", *((f"--require-defined={candidate.entry.symbol}",) if candidate.entry else ()))
+    passed = [option for word in words for option in (("-Xlinker", word) if cuda else (f"-Wl,{word}",))]
+    options = ("-shared", *(_architecture(target) if cuda else ()), *passed)
     linker = config().nvcc if cuda else config().cxx
     libraries = tuple(flag.removeprefix("-l") for flag in flags if flag in _LIBRARIES)
     return Plan(tuple(steps), (linker, *options, "-o", library, *objects), libraries, library)

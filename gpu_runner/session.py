@@ -34,6 +34,7 @@ class Opening:
 
     def __init__(self, job: Job, candidate: CandidateFiles, target: str) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stitchweb-candidate")
+        self._entry = candidate.entry
         self._future: Future[CandidatePeer] = self._executor.submit(self._start, job, candidate, target)
         self._executor.shutdown(wait=False)
 
@@ -53,7 +54,7 @@ class Opening:
         """The candidate, loaded. Raises NotBuilt, ProgramRefused, ProgramEnded."""
         peer = self._future.result()
         try:
-            peer.load(init_inputs, coverage)
+            peer.load(init_inputs, coverage, self._entry)
         except BaseException:
             peer.close()
             raise

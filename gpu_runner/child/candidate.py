@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import arm, loading, own, patches, profiling, state, tensors
+from . import arm, loading, native, own, patches, profiling, state, tensors
 from .loading import Refused
 
 MODULE = "model_new"
@@ -17,8 +17,11 @@ CLASS = "ModelNew"
 FOLDER = "candidate"
 
 
+LIBRARY = "libkernels.so"
+
+
 class Candidate:
-    """The loaded `ModelNew` and its calls."""
+    """The loaded program and its calls: `ModelNew`, or the function that `entry` describes."""
 
     def __init__(self, payload: dict[str, Any]) -> None:
         device, mode, precision = payload["device"], payload["mode"], payload["precision"]
@@ -27,16 +30,10 @@ class Candidate:
         if payload.get("coverage"):
             own.install(folder)
         patches.remember()
-        sys.path.insert(0, folder)
-        module, _ = loading.execute(os.path.join(folder, f"{MODULE}.py"), MODULE)
-        cls = getattr(module, CLASS, None)
-        if not (isinstance(cls, type) and issubclass(cls, torch.nn.Module)):
-            raise Refused("no_model_new", f"{MODULE}.py defines no nn.Module named {CLASS}.", f"Name the class {CLASS}.")
-        args, kwargs = loading.init_arguments(payload["init_inputs"])
-        try:
-            self.model = loading.construct(cls, args, kwargs, device, mode)
-        except (Exception, SystemExit) as error:
-            raise loading.crash("crash_init", f"{CLASS}(...)", error, folder) from error
+        if payload.get("entry"):
+            self.model = native.NativeModel(payload["entry"], os.path.join(folder, LIBRARY), device)
+        else:
+            self.model = _constructed(folder, payload["init_inputs"], device, mode)
         self.device = device
         self.current = state.snapshot(self.model)
         self.arm = arm.Arm(self.model, device, precision)
@@ -44,6 +41,10 @@ class Candidate:
     def weights(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Load the reference's weights by name. A difference of names or shapes is refused with both lists."""
         given = tensors.read(payload["weights"], fd, self.device)
+        if isinstance(self.model, native.NativeModel):
+            self.model.adopt(given, set(payload["weights"].get("buffers", [])))
+            self.current = state.snapshot(self.model)
+            return {}
         difference = state.mismatch(self.model, given)
         if difference:
             raise Refused(
@@ -70,6 +71,20 @@ class Candidate:
             total += self.arm.go()["ns"]
         inside, calls = own.spent()
         return {"total_ns": total, "own_ns": inside, "own_calls": calls, "unseen": _opens_library() and not own.loaded()}
+
+
+def _constructed(folder: str, init_inputs: Any, device: str, mode: str) -> Any:
+    """`ModelNew` out of the candidate's own Python. Raises Refused."""
+    sys.path.insert(0, folder)
+    module, _ = loading.execute(os.path.join(folder, f"{MODULE}.py"), MODULE)
+    cls = getattr(module, CLASS, None)
+    if not (isinstance(cls, type) and issubclass(cls, torch.nn.Module)):
+        raise Refused("no_model_new", f"{MODULE}.py defines no nn.Module named {CLASS}.", f"Name the class {CLASS}.")
+    args, kwargs = loading.init_arguments(init_inputs)
+    try:
+        return loading.construct(cls, args, kwargs, device, mode)
+    except (Exception, SystemExit) as error:
+        raise loading.crash("crash_init", f"{CLASS}(...)", error, folder) from error
 
 
 def _opens_library() -> bool:

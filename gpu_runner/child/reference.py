@@ -115,7 +115,9 @@ class Reference:
             state.randomise(self.model, payload["seed"])
         self.current = state.snapshot(self.model)
         self._double = None
-        return {"weights": state.export(self.current, fd)}
+        names = [name for name, _ in self.model.named_buffers() if name in self.current]
+        # For a program that has no module to tell them from parameters.
+        return {"weights": state.export(self.current, fd) | {"buffers": names}}
 
     def buffers(self, fd: int) -> dict[str, Any]:
         """The buffers of the state dict as they are now."""
