@@ -131,7 +131,8 @@ class CheckRow(Contract):
     """One line of the check matrix: what was tried, what was seen, the limit.
 
     `passed` None with a value: information that decides nothing; without a value: not run, and `note` says why. `replay` is
-    there for draws: `CheckTask.replay` takes it.
+    there for draws: `CheckTask.replay` takes it. `numbers` is a digest of all that the judge measured on the draw: a replay
+    with the same digest has the same errors to the bit, also where the shown value is rounded.
     """
 
     group: Literal["declared", "structured", "numerics", "state", "honesty", "reach"]
@@ -141,6 +142,7 @@ class CheckRow(Contract):
     passed: bool | None = None
     note: str = ""
     replay: Replay | None = None
+    numbers: str = ""
 
     @property
     def seed(self) -> int | None:
