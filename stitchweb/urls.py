@@ -12,6 +12,7 @@ urlpatterns = [
     path("login/<str:token>", login_link, name="login-link"),
     path("jobs/", include("stitchweb.runs.job_urls")),
     path("", include("stitchweb.teams.urls")),
+    path("", include("stitchweb.gallery.urls")),
     path("", include("stitchweb.runs.urls")),
 ]
 

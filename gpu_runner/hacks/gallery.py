@@ -50,6 +50,7 @@ class Entry:
     hack: HackClass | None
     says: str
     caught_by: str
+    reference: str  # the file's stem
     targets: tuple[str, ...]
     source: Source
     candidate: CandidateFiles
@@ -112,6 +113,7 @@ def entry_of(path: Path, folder: Path) -> Entry:
         hack=hack,
         says=says,
         caught_by=head.get("caught by", ""),
+        reference=head["reference"],
         targets=tuple(targets),
         source=source,
         candidate=CandidateFiles(files=files),

@@ -145,6 +145,16 @@ def moment(value: Any) -> SafeString | str:
 
 
 @register.filter
+def day(value: Any) -> SafeString | str:
+    """The day of a moment that is written in ISO 8601, for machines with its time: 2026-11-30."""
+    try:
+        when = datetime.fromisoformat(str(value)).astimezone(UTC)
+    except ValueError:
+        return numbers.NONE
+    return format_html('<time datetime="{}">{}</time>', when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d"))
+
+
+@register.filter
 def ago(value: Any) -> SafeString | str:
     """How long ago, in one unit: "9 min". The moment itself is in the element for machines and as its title."""
     when = _moment(value)

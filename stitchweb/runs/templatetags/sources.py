@@ -11,6 +11,12 @@ register = template.Library()
 
 
 @register.filter
+def source_of(text: str, path: str) -> tuple[Row, ...]:
+    """A text as numbered rows, highlighted as the file's name says."""
+    return rows_of(path, text)
+
+
+@register.filter
 def source_rows(text: str) -> tuple[Row, ...]:
     """A Python text as numbered, highlighted rows."""
     return rows_of("reference.py", text)
