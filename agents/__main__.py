@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict", help="of the final verification")
         command.add_argument("--mode", choices=[str(m) for m in Mode], default=str(Mode.EVAL))
         command.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
+        command.add_argument("--require-own-kernels", action="store_true", help="reject programs that call libraries alone")
         command.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
     return parser
 
@@ -97,6 +98,7 @@ def _options(given: argparse.Namespace, seconds: float, target: str) -> Options:
         protocol=PROTOCOLS[given.protocol],
         mode=Mode(given.mode),
         precision=Precision(given.precision),
+        require_own_kernels=given.require_own_kernels,
         budget=Budget(attempts=given.attempts, wall_s=seconds),
     )
 

@@ -158,6 +158,8 @@ def _measured(state: State, candidate: Candidate, report: TimingReport | None) -
         f"Mode `{state.options.mode}`, precision `{state.options.precision}`. Every arm runs in a process of its own, in "
         f"turns, on inputs it has not seen; the interval is a bootstrap over rounds ({protocol.confidence:.0%})."
     )
+    if state.options.require_own_kernels:
+        text += " Own kernels were required: a program that calls libraries alone would have been rejected."
     if check and check.error_ratio is not None:
         text += f" Its error against double precision is {check.error_ratio:.2g} times eager's own."
     if report and report.noise is not None:

@@ -106,6 +106,7 @@ class Options(Contract):
     protocol: VerifyProtocol
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
+    require_own_kernels: bool = False  # a right program that calls libraries alone is rejected
     budget: Budget = Budget()
     target_speedup: float | None = None  # stop when the best beats its baseline by this ratio
     approve_plan: bool = False

@@ -109,8 +109,11 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
         raise ValueError(f"a {step.kind} step needs a candidate, and this one names none")
     if step.kind == "build":
         return BuildTask(target=target, limits=limits, candidate=files)
-    work = CheckTask if step.kind == "check" else TimeTask
-    return work(target=target, limits=limits, source=source, candidate=files, protocol=protocol, mode=mode, precision=precision)
+    common: dict[str, Any] = {
+        "target": target, "limits": limits, "source": source, "candidate": files, "protocol": protocol, "mode": mode,
+        "precision": precision,
+    }  # fmt: skip
+    return CheckTask(**common, require_own_kernels=options.require_own_kernels) if step.kind == "check" else TimeTask(**common)
 
 
 def _limit_s(step: Step, state: State) -> float:

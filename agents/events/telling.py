@@ -28,6 +28,7 @@ def created(state: State, at: float, seq0: int = 0, synthetic: bool = False) -> 
         protocol=options.protocol.id,
         mode=options.mode,
         precision=options.precision,
+        require_own_kernels=options.require_own_kernels,
         engineers={"planner": options.planner, "coder": options.coder, "verifier": options.verifier},
         budget=options.budget.model_dump(mode="json"),
         source=state.source,

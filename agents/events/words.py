@@ -48,6 +48,7 @@ class RunHeader(Contract):
     protocol: str
     mode: str
     precision: str
+    require_own_kernels: bool = False
     engineers: dict[str, str]  # role: name
     budget: dict[str, Any]
     source: BlobRef

@@ -34,6 +34,7 @@ class OptionsForm(forms.Form):
     tokens_k = forms.FloatField(min_value=1, max_value=100_000, required=False, label="Tokens, thousand")
     money = forms.FloatField(min_value=0.01, max_value=10_000, required=False, label="Cost, USD")
     target_speedup = forms.FloatField(min_value=1.0, max_value=1000, required=False, label="Stop at speedup, ×")
+    require_own_kernels = forms.BooleanField(required=False)
     approve_plan = forms.BooleanField(required=False)
 
     def options(self) -> Options:
@@ -55,6 +56,7 @@ class OptionsForm(forms.Form):
                 money=chosen["money"],
                 device_s=chosen["device_seconds"],
             ),
+            require_own_kernels=chosen["require_own_kernels"],
             target_speedup=chosen["target_speedup"],
             approve_plan=chosen["approve_plan"],
         )
@@ -76,4 +78,9 @@ class OptionsForm(forms.Form):
         return "" if value is None else str(value)
 
     def values(self) -> dict[str, str]:
-        return {name: self.chosen(name) for name in self.fields if name != "approve_plan"}
+        return {name: self.chosen(name) for name, field in self.fields.items() if not isinstance(field, forms.BooleanField)}
+
+    def ticked(self) -> dict[str, bool]:
+        """Which boxes are ticked."""
+        boxes = (name for name, field in self.fields.items() if isinstance(field, forms.BooleanField))
+        return {name: bool(self[name].value()) for name in boxes}

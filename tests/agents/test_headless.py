@@ -19,7 +19,7 @@ from agents.events import Event, View, fold_all
 from agents.headless import optimize
 from agents.result import line_of, verdict_of
 from agents.state import Budget, State, Status, StopCause
-from gpu_runner.contracts import BuildReport, Progress, Refusal, Verdict
+from gpu_runner.contracts import BuildReport, CheckTask, Progress, Refusal, Verdict
 from gpu_runner.hands import Cancelled, HandsError
 from tests.agents.loop_world import SOURCE, FakeHands, analysis, check, options, program, scripted_name, timing, todo
 
@@ -195,6 +195,16 @@ def test_optimize_leaves_a_whole_run_in_its_folder(source: Path, tmp_path: Path,
     assert (out / "candidates" / "c1" / "model_new.py").read_text() == program("one")["model_new.py"]
     assert FolderBlobs(out / "blobs").get(state.source).decode() == SOURCE
     assert (out / "bundle.zip").exists()
+
+
+def test_optimize_can_require_own_kernels(source: Path, tmp_path: Path) -> None:
+    hands = FakeHands()
+    assert main([*command(source, tmp_path / "out"), "--require-own-kernels"], given(hands)) == 0
+    checks = [task for task in hands.tasks if isinstance(task, CheckTask)]
+    assert checks
+    assert all(task.require_own_kernels for task in checks)
+    told = (tmp_path / "out" / "events.jsonl").read_text().splitlines()
+    assert json.loads(told[0])["payload"]["require_own_kernels"] is True
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from agents.blobs import MemoryBlobs
+from agents.engineers import Context, UnusableAnswer
+from agents.engineers.offline import Offline
 from agents.engineers.offline.coder import applied, write_candidate
 from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import NotFusible
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.planner import make_todos, regions_of
-from gpu_runner.contracts import Analysis, Graph, GraphInput, GraphNode, GraphOutput, OpCount, TensorSpec
+from gpu_runner.contracts import Analysis, CandidateFiles, Graph, GraphInput, GraphNode, GraphOutput, OpCount, TensorSpec
+from tests.agents.loop_world import SOURCE, new_state, options
 
 
 def tensor(*shape: int, dtype: str = "float32") -> TensorSpec:
@@ -168,3 +172,15 @@ def test_the_steps_of_an_unrolled_loop_share_one_kernel_file():
     files = write_candidate("class Model: ...\n", "Model", view, regions, "eval")
     assert len(files.kernel_sources) == 2
     assert files.files["model_new.py"].count("_kernels.k1_exp_mul(") == 3
+
+
+def test_where_own_kernels_are_required_a_program_without_one_is_not_handed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Analysis(graph=norm_then_gelu(), eager_ms=5.0)
+    (todo, *_), _ = make_todos(known)
+    plain = CandidateFiles(files={"model_new.py": "class ModelNew: ...\n"})
+    monkeypatch.setattr("agents.engineers.offline.write_candidate", lambda *_: plain)
+    free, bound = (new_state(options("offline", require_own_kernels=required)) for required in (False, True))
+    answer = Offline().code(Context(state=free, source=SOURCE, analysis=known, blobs=MemoryBlobs()), todo, None, None)
+    assert answer.files == plain
+    with pytest.raises(UnusableAnswer, match="Own kernels are required"):
+        Offline().code(Context(state=bound, source=SOURCE, analysis=known, blobs=MemoryBlobs()), todo, None, None)

@@ -64,6 +64,22 @@ def test_the_confirmation_is_a_check_and_a_timing_under_the_full_protocol() -> N
     assert first.candidate == second.candidate == files
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_every_check_of_a_run_asks_for_own_kernels_where_the_run_does(required: bool) -> None:
+    blobs = MemoryBlobs()
+    run = Run(new_state(options(require_own_kernels=required), blobs))
+    run.planned("a")
+    files = CandidateFiles(files=program("one"))
+    refs = {path: blobs.put(text.encode()) for path, text in files.files.items()}
+    run.take(Coded, files=refs, sha256=files.sha256, title="t", todo="a", parent=None)
+    inside = task_for(run.built().due(), run.state, blobs)
+    run.checked().timed(1.5).profiled_if_due().decided()
+    at_the_end = task_for(run.due(), run.state, blobs)
+    for task in (inside, at_the_end):
+        assert isinstance(task, CheckTask)
+        assert task.require_own_kernels is required
+
+
 def test_no_task_is_made_of_a_thought() -> None:
     blobs = MemoryBlobs()
     with pytest.raises(ValueError, match="no task for the hands"):

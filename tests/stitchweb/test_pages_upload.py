@@ -67,6 +67,20 @@ def test_a_pasted_program_becomes_a_run_with_the_chosen_options(client: Client) 
     assert run.revision.program.tags == ["gelu", "norm"]
 
 
+@pytest.mark.parametrize("ticked", [True, False])
+def test_own_kernels_are_required_where_the_box_is_ticked_and_the_run_page_says_so(client: Client, ticked: bool) -> None:
+    response = post(client, text=REFERENCE + "# new\n", **{"require_own_kernels": "on"} if ticked else {})
+    assert Run.objects.get().load().options.require_own_kernels is ticked
+    page = client.get(response.headers["Location"]).content.decode()
+    assert ("own kernels required" in page) is ticked
+
+
+def test_a_refused_form_keeps_its_ticks(client: Client) -> None:
+    page = post(client, text="class", require_own_kernels="on").content.decode()
+    assert 'name="require_own_kernels" checked' in page
+    assert 'name="approve_plan" checked' not in page
+
+
 def test_only_analyse_makes_a_program_and_a_job_but_no_run(client: Client) -> None:
     response = post(client, text=REFERENCE + "# new\n", action="save")
     program = Program.objects.latest("pk")

@@ -51,6 +51,8 @@ class Offline:
         options = context.state.options
         context.say(f"Writing {len(chosen)} kernel{'s' if len(chosen) != 1 else ''}\n")
         files = write_candidate(context.source, context.analysis.entry or "Model", view, chosen, options.mode.value)
+        if options.require_own_kernels and not files.kernel_sources:
+            raise UnusableAnswer("Own kernels are required in this run, and this item would need none.")
         title = todo.title if len(wanted) == len(todo.data.get("regions", ())) else f"{todo.title} (only {len(wanted)})"
         return CodeAnswer(files, title, note="; ".join(known[key].says for key in wanted)[:400])
 

@@ -145,7 +145,7 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
         "problems": form_problems(options),
         "choices": options.choices(),
         "chosen": options.values(),
-        "approve": options["approve_plan"].value(),
+        "ticked": options.ticked(),
     }
     return render(request, "programs/program.html", context, status=422 if options.is_bound and options.errors else 200)
 

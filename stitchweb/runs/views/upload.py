@@ -69,7 +69,7 @@ def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status:
         "options": options,
         "choices": options.choices(),
         "chosen": options.values(),
-        "approve": options["approve_plan"].value(),
+        "ticked": options.ticked(),
         "teams": teams,
         "team": teams[0] if len(teams) == 1 else None,
         "examples": examples(),
