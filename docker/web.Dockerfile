@@ -14,7 +14,8 @@ COPY templates templates
 COPY static static
 COPY examples examples
 # Shown as text on the gallery's pages; nothing here runs them.
-COPY tests/hacks tests/hacks
+COPY tests/hacks/programs tests/hacks/programs
+COPY tests/hacks/references tests/hacks/references
 RUN useradd --system --uid 10001 --home-dir /data stitchweb && install -d -o stitchweb /data
 USER stitchweb
 VOLUME /data
