@@ -7,8 +7,9 @@ from typing import Literal
 from gpu_runner.contracts import ProfileReport, ProfileTask
 from gpu_runner.device import device_info
 from gpu_runner.peers import Job, seed
+from gpu_runner.profile.cpu import Work, summarise_host
+from gpu_runner.profile.reading import finished
 from gpu_runner.profile.rows import parse_rows
-from gpu_runner.profile.summary import Work, summarise
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 
@@ -52,9 +53,11 @@ def perform_profile(job: Job, task: ProfileTask, session: Session) -> ProfileRep
         return ProfileReport(role=role, status="unavailable", reason=str(error))
     rows = parse_rows(answer.get("rows"))
     sha = task.candidate.sha256 if task.candidate is not None else task.source.sha256
-    summary, finding, coverage = summarise(role, answer, rows, device_info(task.target), sha, work)
+    summary, coverage = summarise_host(role, answer, rows, device_info(task.target), sha, work)
+    coverage = coverage if role == "candidate" else None
+    summary = finished(summary, coverage)
     return ProfileReport(
-        role=role, status="measured", summary=summary, finding=finding, coverage=coverage if role == "candidate" else None
+        role=role, status="measured", summary=summary, finding=summary["verdict"]["sentence"], coverage=coverage
     )
 
 

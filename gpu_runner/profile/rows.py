@@ -9,13 +9,14 @@ from typing import Any
 
 ITERATION = "stitchweb_iter"
 OWN = "own:"
+MAX_DEPTH = 64  # of calls inside calls; deeper ones stay in the time of the last
 _GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
-_HOST = {"cpu_op", "user_annotation"}
+_HOST = {"cpu_op", "user_annotation", "python_function", "nvtx"}
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
-    """One interval. `children` and `own_ns` are set by `nest`."""
+    """One interval of the host. `children` is set by `nest`."""
 
     category: str
     name: str
@@ -48,7 +49,7 @@ def parse_rows(data: Any, limit: int = 20_000) -> list[Row]:
 
 
 def nest(rows: Iterable[Row]) -> list[Row]:
-    """The forest of host rows, per thread, by containment. Returns the roots in order of start."""
+    """The forest of host rows, per thread, by containment, MAX_DEPTH high at most. Returns the roots in order of start."""
     roots: list[Row] = []
     by_thread: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -60,6 +61,8 @@ def nest(rows: Iterable[Row]) -> list[Row]:
             row.children = []
             while stack and row.start >= stack[-1].end:
                 stack.pop()
+            if len(stack) >= MAX_DEPTH:
+                continue
             (stack[-1].children if stack else roots).append(row)
             stack.append(row)
     return sorted(roots, key=lambda r: r.start)

@@ -1,0 +1,185 @@
+"""What bounds a program on a GPU, by the GPU's idle time charged to its cause. Pure functions over a summary.
+
+Every class whose rule holds is listed, the largest share of the wall time first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_runner.profile.judging import fact, verdict
+
+LEAST_NS = 1_000_000
+LEAST_ITERATIONS = 3
+TRANSFER_PCT = 20.0
+UVM_PCT = 10.0
+SYNC_PCT = 10.0
+LAUNCH_PCT = 15.0
+DEPENDENCY_PCT = 15.0
+BUSY_PCT = 80.0
+SMALL_KERNEL_NS = 10_000
+MANY_KERNELS = 20
+SMALL_COPY_BYTES = 64 << 10
+DOMINANT_PCT = 30.0
+
+
+def gpu_verdicts(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The system level of a summary with a `gpu` section. Never empty."""
+    gpu, wall = summary["gpu"], summary["window"]["wall_ns"]
+    if reason := _insufficient(summary):
+        return [
+            verdict(
+                "system",
+                "insufficient",
+                f"The profile holds too little to say what bounds the program: {reason}.",
+                confidence="low",
+                suggestions=("longer",),
+            )
+        ]
+    idle = {cause: 100.0 * ns / wall for cause, ns in gpu["idle_by_cause_ns"].items()}
+    sure = _confidence(summary)
+    found = [
+        *_transfer(summary, idle, wall, sure),
+        *_sync(idle, sure),
+        *_host(summary, idle, sure),
+        *_dependency(idle, sure),
+    ]
+    found.sort(key=lambda v: -(v["share_pct"] or 0.0))
+    busy = 100.0 * gpu["kernel_busy_ns"] / wall
+    if busy >= BUSY_PCT or not found:
+        found.append(_gpu_bound(summary, busy, sure))
+    return found
+
+
+def _insufficient(summary: Mapping[str, Any]) -> str:
+    gpu, wall, count = summary["gpu"], summary["window"]["wall_ns"], summary["target"]["iterations"]
+    if summary["source"]["status"] == "unavailable":
+        return str(summary["source"]["reason"]) or "the GPU's events are missing"
+    if not gpu or not gpu["busy_ns"]:
+        return "the range holds no GPU events"
+    if summary["source"].get("events_lost"):
+        return "the profiler says that it lost events"
+    if wall < LEAST_NS:
+        return f"the measured range is {wall / 1000:.0f} µs long"
+    if count is not None and count < LEAST_ITERATIONS:
+        return f"{count} iterations were measured"
+    return ""
+
+
+def _confidence(summary: Mapping[str, Any]) -> str:
+    if summary["window"]["basis"] == "first_to_last":
+        return "low"
+    return "high" if (summary["target"]["iterations"] or 0) >= 10 else "medium"
+
+
+def _transfer(summary: Mapping[str, Any], idle: Mapping[str, float], wall: int, sure: str) -> list[dict[str, Any]]:
+    exposed = 100.0 * summary["gpu"]["copy_exposed_ns"] / wall
+    if exposed < TRANSFER_PCT and idle["uvm"] < UVM_PCT:
+        return []
+    copies = [c for c in summary["copies"] if c["kind"] not in ("memset", "D2D", "H2H") and c["time_ns"]]
+    evidence = [fact("copy_exposed_pct", exposed, "%", TRANSFER_PCT, "causes:copies")]
+    advice = ["keep-on-device"]
+    if idle["uvm"] >= UVM_PCT or any(c["kind"].startswith("UVM") for c in copies):
+        evidence.append(fact("idle_uvm_pct", idle["uvm"], "%", UVM_PCT, "causes:uvm"))
+        advice.append("prefetch-managed")
+    if pageable := sum(c["pageable_count"] for c in copies):
+        evidence.append(fact("pageable_copies", pageable, "", 1, "copies"))
+        advice.append("pin")
+    if any(c["bytes"] is not None and c["count"] >= 10 and c["bytes"] / c["count"] < SMALL_COPY_BYTES for c in copies):
+        advice.append("batch-copies")
+    share = exposed + idle["uvm"]
+    main = copies[0]["kind"] if copies else "copies"
+    sentence = f"Transfer-bound: {share:.0f} % of the time the GPU waits for copies, most of them {main}."
+    return [verdict("system", "transfer-bound", sentence, share=share, confidence=sure, evidence=evidence, suggestions=advice)]
+
+
+def _sync(idle: Mapping[str, float], sure: str) -> list[dict[str, Any]]:
+    share = idle["sync"]
+    if share < SYNC_PCT:
+        return []
+    sentence = f"Sync-bound: the GPU is idle {share:.0f} % of the time because the host waited for it before going on."
+    evidence = [fact("idle_sync_pct", share, "%", SYNC_PCT, "causes:sync")]
+    return [
+        verdict("system", "sync-bound", sentence, share=share, confidence=sure, evidence=evidence, suggestions=("no-sync",))
+    ]
+
+
+def _host(summary: Mapping[str, Any], idle: Mapping[str, float], sure: str) -> list[dict[str, Any]]:
+    share = idle["host"] + idle["launch"]
+    if share < LAUNCH_PCT:
+        return []
+    gpu = summary["gpu"]
+    each = gpu["kernel_count"] / max(1, summary["target"]["iterations"] or 1)
+    typical = gpu["median_kernel_ns"]
+    evidence = [fact("idle_host_pct", share, "%", LAUNCH_PCT, "causes:host")]
+    if summary["target"]["iterations"] and typical is not None and typical < SMALL_KERNEL_NS and each >= MANY_KERNELS:
+        evidence += [
+            fact("median_kernel_ns", typical, "ns", SMALL_KERNEL_NS, "kernels"),
+            fact("kernels_per_iteration", each, "", MANY_KERNELS, "timeline"),
+        ]
+        sentence = (
+            f"Launch-bound: {each:.0f} kernels of {typical / 1000:.1f} µs (median) each iteration; the GPU waits {share:.0f} %"
+            " of the time for the next launch."
+        )
+        return [
+            verdict(
+                "system",
+                "launch-bound",
+                sentence,
+                share=share,
+                confidence=sure,
+                evidence=evidence,
+                suggestions=("fuse", "graph"),
+            )
+        ]
+    sentence = f"Host-bound: the GPU is idle {share:.0f} % of the time while the host prepares the next work."
+    return [
+        verdict(
+            "system",
+            "host-bound",
+            sentence,
+            share=share,
+            confidence=sure,
+            evidence=evidence,
+            suggestions=("preallocate", "graph"),
+        )
+    ]
+
+
+def _dependency(idle: Mapping[str, float], sure: str) -> list[dict[str, Any]]:
+    share = idle["dependency"]
+    if share < DEPENDENCY_PCT:
+        return []
+    sentence = (
+        f"Dependency-bound: {share:.0f} % of the time the next kernel was launched and waited for another stream or event."
+    )
+    evidence = [fact("idle_dependency_pct", share, "%", DEPENDENCY_PCT, "causes:dependency")]
+    return [
+        verdict(
+            "system", "dependency-bound", sentence, share=share, confidence=sure, evidence=evidence, suggestions=("streams",)
+        )
+    ]
+
+
+def _gpu_bound(summary: Mapping[str, Any], busy: float, sure: str) -> dict[str, Any]:
+    kernels = summary["kernels"]
+    top = kernels[0] if kernels else None
+    evidence = [fact("kernel_busy_pct", busy, "%", BUSY_PCT, "causes:kernels")]
+    sentence = f"GPU-bound: kernels run {busy:.0f} % of the time"
+    if top is not None and top["share_pct"] is not None:
+        evidence.append(fact("largest_kernel_pct", top["share_pct"], "%", DOMINANT_PCT, f"kernels:{top['key']}"))
+        sentence += f"; {top['short_name']} takes {top['share_pct']:.0f} %"
+    return verdict("system", "gpu-bound", sentence + ".", share=busy, saved=0.0, confidence=sure, evidence=evidence,
+                   suggestions=("kernel-report",))  # fmt: skip
+
+
+def worth_counters(summary: Mapping[str, Any]) -> list[str]:
+    """Full names of the kernels that Nsight Compute should look at: those of 30 % or more, or the top three that make 60 %."""
+    kernels = [k for k in summary["kernels"] if k["share_pct"] is not None]
+    whole = sum(k["total_ns"] for k in kernels)
+    shares = [(k["name"], 100.0 * k["total_ns"] / whole) for k in kernels] if whole else []
+    large = [name for name, share in shares if share >= DOMINANT_PCT]
+    if large:
+        return large
+    return [name for name, _ in shares[:3]] if sum(share for _, share in shares[:3]) >= 60.0 else []
