@@ -150,7 +150,8 @@ def _ns(value: Any) -> int | None:
     """Microseconds as nanoseconds; None for what is no time."""
     if type(value) not in (int, float, Decimal) or not -_MOST_US < value < _MOST_US:
         return None
-    return round(value * 1000)
+    whole: int = round(value * 1000)
+    return whole
 
 
 def _integer(value: Any, default: int | None = None) -> int | None:

@@ -31,6 +31,7 @@ _COPY_NAMES = {
 }  # fmt: skip
 _PAGEABLE = 0
 _SUFFIX = re.compile(r"_v\d+(_ptsz|_ptds)?$")
+_COMPUTED = re.compile(r"\bas\b", re.IGNORECASE)  # a column that is an expression
 _READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _LOST = re.compile(r"not all .{0,40}events|events? (?:were|was) (?:lost|dropped)|buffer.{0,40}(?:full|overflow)", re.IGNORECASE)
@@ -83,7 +84,7 @@ class _Reader:
         self._tables: set[str] = set()
         for name, kind, root, sql in base.execute("select name, type, rootpage, sql from sqlite_master limit 2000"):
             plain = kind == "table" and isinstance(root, int) and root > 0 and isinstance(sql, str)
-            if plain and isinstance(name, str) and sql.lstrip()[:13].upper() == "CREATE TABLE ":
+            if plain and isinstance(name, str) and sql[:13].upper() == "CREATE TABLE " and not _COMPUTED.search(sql):
                 self._tables.add(name)
 
     def trace(self, range_name: str, warmup: int) -> Trace:

@@ -21,8 +21,8 @@ def event(cat: str, name: str, ts: float, dur: float, tid: Any = 1, **args: Any)
 
 
 def iteration(start: float, number: int, *, kernels: int = 3, gpu_us: float = 50, old: bool = False) -> list[dict[str, Any]]:
-    """One forward of `kernels` operations of 30 µs on the host and `gpu_us` on the GPU, launched 20 µs in. `old`: the categories
-    of 2021."""
+    """One forward of `kernels` operations of 30 µs on the host and `gpu_us` on the GPU, launched 20 µs in. `old`: the
+    categories of 2021."""
     cats = (
         {"op": "Operator", "call": "Runtime", "gpu": "Kernel"}
         if old
@@ -79,12 +79,13 @@ def write(path: Path, value: Any) -> Path:
 _INTERVAL = "start INTEGER NOT NULL, end INTEGER NOT NULL"
 _V3 = {
     "StringIds": "id INTEGER PRIMARY KEY, value TEXT NOT NULL",
-    "CUPTI_ACTIVITY_KIND_KERNEL": f"{_INTERVAL}, deviceId INT, contextId INT, greenContextId INT, streamId INT, correlationId INT,"
+    "CUPTI_ACTIVITY_KIND_KERNEL": f"{_INTERVAL}, deviceId INT, contextId INT, greenContextId INT, streamId INT,"
+    " correlationId INT,"
     " globalPid INT, demangledName INT, shortName INT, registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT,"
     " blockY INT, blockZ INT, staticSharedMemory INT, dynamicSharedMemory INT",
     "CUPTI_ACTIVITY_KIND_MEMCPY": f"{_INTERVAL}, deviceId INT, streamId INT, correlationId INT, globalPid INT, bytes INT,"
     " copyKind INT, srcKind INT, dstKind INT",
-    "CUPTI_ACTIVITY_KIND_RUNTIME": f"{_INTERVAL}, eventClass INT, globalTid INT, correlationId INT, nameId INT, returnValue INT",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": f"{_INTERVAL}, eventClass INT, globalTid INT, correlationId INT, nameId INT",
     "NVTX_EVENTS": f"{_INTERVAL}, eventType INT, text TEXT, globalTid INT, textId INT, domainId INT",
     "TARGET_INFO_GPU": "id INT, name TEXT, smCount INT, memoryBandwidth INT, computeMajor INT, computeMinor INT",
     "META_DATA_EXPORT": "name TEXT, value TEXT",
@@ -139,8 +140,8 @@ def nsys_rows(iterations: int = 4) -> dict[str, list[dict[str, Any]]]:
             {"start": t + 340_000, "end": t + 815_000, "globalTid": THREAD, "correlationId": two + 1, "nameId": 5},
         ]
         copies.append(
-            {"start": t + 310_000, "end": t + 510_000, **common, "correlationId": one, "bytes": 1 << 20, "copyKind": 1, "srcKind": 0,
-             "dstKind": 2}
+            {"start": t + 310_000, "end": t + 510_000, **common, "correlationId": one, "bytes": 1 << 20, "copyKind": 1,
+             "srcKind": 0, "dstKind": 2}
         )  # fmt: skip
         kernels.append(
             {"start": t + 515_000, "end": t + 815_000, **common, "correlationId": two, "demangledName": 1, "shortName": 1,
