@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_runner.contracts import Protocol
+from gpu_runner.naming import same_numbers
 from gpu_runner.peers import CandidatePeer, JudgePeer, ReferencePeer
-from gpu_runner.probing import Drawn
+from gpu_runner.probing import Drawn, seen_of
+from gpu_runner.seen import AskedAgain, Inquest, Numbers
 from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted
 
@@ -32,35 +34,34 @@ class Inquiry:
     previous: Drawn | None
     weights: Sequence[int | None]
 
-    def explain(self) -> dict[str, bool]:
+    def explain(self) -> Inquest:
         """What the result equals instead, and how it behaves when it is asked for again."""
+        found = Inquest()
         if self.call.output is None:
-            return {}
-        found: dict[str, bool] = {}
+            return found
         try:
-            found["later"] = self._is_right_later()
-            found |= self._is_another(self.call.output)
-            if not any(found.values()):
-                found |= self._asked_again(self.call.output)
+            found.later = self._later()
+            found.against = self._against(self.call.output)
+            known = any(same_numbers(numbers) for numbers in found.against.values())
+            if not known and not (found.later is not None and accepted(found.later, None, self.protocol)):
+                self._asked_again(self.call.output, found)
         except (ProgramRefused, ProgramEnded) as error:
             if error.side != "candidate":
                 raise
         return found
 
-    def _numbers(self, output: Value, eager: Value, **options: Any) -> dict[str, Any]:
+    def _numbers(self, output: Value, eager: Value, **options: Any) -> Numbers:
         return self.judge.compare(self.rtol, self.protocol.ratio_reordered, output, eager, **options)
 
-    def _is_right_later(self) -> bool:
+    def _later(self) -> Numbers | None:
+        """The same result after a while."""
         time.sleep(PATIENCE_S)
         later = self.candidate.collect(Call(ns=0, wall_ns=0))
         with closing(later):
-            if later.output is None:
-                return False
-            numbers = self._numbers(later.output, self.item.eager, truth=self.item.truth)
-            return accepted(numbers, None, self.protocol)
+            return None if later.output is None else self._numbers(later.output, self.item.eager, truth=self.item.truth)
 
-    def _is_another(self, output: Value) -> dict[str, bool]:
-        """Whether it is the input, the result of the draw before, or that for replaced weights."""
+    def _against(self, output: Value) -> dict[str, Numbers]:
+        """Held against the input, the result of the draw before, and that for replaced weights."""
         others: dict[str, Value] = {"input": self.item.inputs}
         if self.previous is not None:
             others["previous"] = self.previous.eager
@@ -69,7 +70,7 @@ class Inquiry:
             others["old_weights"] = stale.output
         with closing(stale):
             reply = self._numbers(output, self.item.eager, against=others)
-        return {str(k): v is True for k, v in reply.get("same_as", {}).items()}
+        return dict(reply.get("against", {}))
 
     def _with_old_weights(self) -> Call:
         """Eager's results with the weights that were replaced last."""
@@ -79,19 +80,13 @@ class Inquiry:
         finally:
             self.reference.weights(self.weights[-1]).close()
 
-    def _asked_again(self, output: Value) -> dict[str, bool]:
-        """Whether further calls on the same content write the result of an earlier one, or give another result."""
-        unstable = False
+    def _asked_again(self, output: Value, found: Inquest) -> None:
+        """Further calls on the same content: they may write the result of an earlier one, or give another result."""
         options = {"poison": self.item.eager.sizes, "restore": True}
         for _ in range(MORE_CALLS):
             again = self.candidate.call(self.item.inputs, timeout=self.timeout, watch=True, **options)
             with closing(again):
-                if again.facts.get("overwritten"):
-                    return {"with_a_later_call": True}
-                if again.output is None:
-                    return {}
-                numbers = self._numbers(again.output, output)
-                # Memory that nobody wrote is whatever it is; only what was computed can be unstable.
-                finite = all(leaf.get("finite", True) and not leaf.get("nonfinite") for leaf in numbers["leaves"])
-                unstable = unstable or (finite and not accepted(numbers, None, self.protocol))
-        return {"unstable": unstable}
+                numbers = None if again.output is None else self._numbers(again.output, output)
+                found.again.append(AskedAgain(seen_of("candidate", again).overwritten, numbers))
+                if numbers is None or found.again[-1].overwritten:
+                    return

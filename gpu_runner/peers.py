@@ -309,14 +309,14 @@ class CandidatePeer(Program):
             raise Forged(self.side, "The candidate's process did not say what was replaced in it.")
         return {key: [str(name)[:100] for name in found[:20]] for key, found in names.items() if isinstance(found, list)}
 
-    def coverage(self, inputs: Value, calls: int) -> tuple[float | None, int, bool]:
-        """(share of the forward's time inside the candidate's own functions, number of those calls, whether it has a library
-        whose calls cannot be seen)."""
+    def coverage(self, inputs: Value, calls: int) -> tuple[int, int, int, bool]:
+        """(nanoseconds of some forwards, of them inside the candidate's own functions, number of those calls, whether it has a
+        library whose calls cannot be seen)."""
         reply = self.ask("coverage", {"inputs": inputs.manifest, "calls": calls}, [inputs.memory])
         total, own, count = (reply.get(k) for k in ("total_ns", "own_ns", "own_calls"))
         if not (_is_time(total) and _is_time(own) and _is_time(count)):
             raise Forged(self.side, "The candidate's process gave no coverage.")
-        return (min(1.0, own / total) if total else None), count, reply.get("unseen") is True
+        return total, own, count, reply.get("unseen") is True
 
     def profile(self, inputs: Value, iterations: int) -> Any:
         return self.ask("profile", {"inputs": inputs.manifest, "iterations": iterations}, [inputs.memory])
@@ -344,14 +344,16 @@ class JudgePeer(Peer):
         group: str | None = None,
         slack: Sequence[float] | None = None,
         against: Mapping[str, Value] | None = None,
+        bits: bool = False,
     ) -> dict[str, Any]:
-        """The numbers of `child.judge.compare`."""
+        """The numbers of `child.judge.compare`; `bits` counts the elements that are not the same."""
         values = {"candidate": candidate, "eager": eager} | ({"truth": truth} if truth else {}) | dict(against or {})
         payload = {
             "rtol": dict(protocol_rtol),
             "slack_ratio": slack_ratio,
             "group": group,
             "slack": list(slack) if slack else None,
+            "bits": bits,
         }
         payload["against"] = {name: value.manifest for name, value in (against or {}).items()}
         reply: dict[str, Any] = self._named("compare", values, payload)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from gpu_runner import degeneracy
 from gpu_runner.contracts import Protocol
 from gpu_runner.peers import JudgePeer, ReferencePeer, seed, tolerances
-from gpu_runner.values import Call, ProgramRefused, Value, closing
-from gpu_runner.verdict import accepted, leaf_signal_error
+from gpu_runner.seen import CallSeen, NullDraw, ReferenceSeen
+from gpu_runner.values import Call, Forged, ProgramRefused, Value, closing
 
 VARIANTS = ("sign-mixed", "heavy-tailed", "piecewise-constant", "small")
 REBUILD_SEED = 77  # constructing again under it must give other weights
@@ -17,16 +17,41 @@ RANDOMISE_SEED = 78
 
 @dataclass(frozen=True)
 class Facts:
-    """`nulls`: trivial programs that pass. `verifiable`: eager's own rounding leaves visible what the inputs change."""
+    """What was seen of a reference, and the words over it under one protocol.
 
-    inputs_constant: bool
-    nulls: tuple[str, ...]
-    verifiable: bool
-    mutates_inputs: bool
+    `nulls`: trivial programs that pass. `verifiable`: eager's own rounding leaves visible what the inputs change.
+    """
+
+    seen: ReferenceSeen
+    protocol: Protocol
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        return degeneracy.nulls(self.seen, self.protocol)
+
+    @property
+    def verifiable(self) -> bool:
+        return degeneracy.verifiable(self.seen, self.protocol)
 
     @property
     def degenerate(self) -> bool:
-        return bool(self.nulls) or not self.verifiable
+        return degeneracy.degenerate(self.seen, self.protocol)
+
+    @property
+    def inputs_constant(self) -> bool:
+        return degeneracy.inputs_constant(self.seen)
+
+    @property
+    def mutates_inputs(self) -> bool:
+        return bool(self.seen.changed_inputs)
+
+
+def seen_of(side: str, call: Call) -> CallSeen:
+    """What a process said of a call. Raises Forged for what our code in it cannot have said."""
+    try:
+        return CallSeen.of(call.facts)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Forged(side, f"The {side}'s process described a call in a way that cannot be.") from error
 
 
 @dataclass
@@ -86,11 +111,12 @@ def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first:
     values: dict[str, Value] = {}
     other: Call | None = None
     try:
-        numbers = {}
+        seen = ReferenceSeen(
+            prints=[one.prints, two.prints], changed_inputs=seen_of("reference", one.call).changed_inputs or []
+        )  # fmt: skip
         for item in (one, two):
-            numbers = judge.compare(rtol, ratio, item.eager, item.eager, item.truth, group="probe")
-        signals = judge.signal("probe")
-        verifiable = _verifiable(numbers, signals, protocol)
+            seen.own = judge.compare(rtol, ratio, item.eager, item.eager, item.truth, group="probe")
+        seen.signals = judge.signal("probe")
         values = {"eager": one.eager, "inputs": one.inputs, "other_input": two.eager}
         if one.truth is not None:
             values["truth"] = one.truth
@@ -99,17 +125,10 @@ def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first:
                 other = _with_other_weights(reference, one)
                 if other is not None and other.output is not None:
                     values["other_weights"] = other.output
-            nulls = _passing(judge, rtol, protocol, values, signals)
-            if nulls:
-                nulls = _still_passing(reference, judge, protocol, rtol, nulls)
-        else:
-            nulls = ()
-        return Facts(
-            inputs_constant=bool(one.prints) and one.prints == two.prints,
-            nulls=nulls,
-            verifiable=verifiable,
-            mutates_inputs=bool(one.call.facts.get("changed_inputs")),
-        )
+            seen.nulls.append(NullDraw("", judge.nulls(rtol, protocol.ratio_reordered, values)))
+            if degeneracy.nulls(seen, protocol):
+                _structured_nulls(reference, judge, protocol, rtol, seen)
+        return Facts(seen, protocol)
     finally:
         if other is not None:
             other.close()
@@ -128,32 +147,10 @@ def _with_other_weights(reference: ReferencePeer, one: Drawn) -> Call | None:
         reference.weights().close()
 
 
-def _verifiable(numbers: dict[str, Any], signals: list[float | None], protocol: Protocol) -> bool:
-    """Whether eager's own rounding leaves the signal visible in at least one result (or there is an exact one)."""
-    seen = []
-    for leaf, signal in zip(numbers["leaves"], signals, strict=False):
-        if leaf.get("exact"):
-            return True
-        if leaf.get("rmse_eager") is None:
-            continue
-        error = leaf_signal_error(leaf, signal)
-        limit = protocol.signal_error.get(leaf["dtype"][1], 0.05)
-        seen.append(error is not None and error <= limit)
-    return not seen or any(seen)
-
-
-def _passing(
-    judge: JudgePeer, rtol: dict[str, float], protocol: Protocol, values: dict[str, Value], signals: list[float | None] | None
-) -> tuple[str, ...]:
-    answers = judge.nulls(rtol, protocol.ratio_reordered, values)
-    return tuple(name for name, numbers in answers.items() if accepted(numbers, signals, protocol))
-
-
-def _still_passing(
-    reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, rtol: dict[str, float], nulls: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Those that also pass on structured inputs. `other-weights` and `other-input` were computed, and stand."""
-    left = list(nulls)
+def _structured_nulls(
+    reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, rtol: dict[str, float], seen: ReferenceSeen
+) -> None:
+    """Do those that pass on a declared draw pass on structured inputs too?"""
     for variant in VARIANTS:
         try:
             item = draw(reference, variant=variant)
@@ -163,6 +160,4 @@ def _still_passing(
             break
         with closing(item.call, item.truth, item.inputs):
             values = {"eager": item.eager, "inputs": item.inputs} | ({"truth": item.truth} if item.truth else {})
-            passing = _passing(judge, rtol, protocol, values, None)
-        left = [name for name in left if name in passing or name.startswith("other-")]
-    return tuple(left)
+            seen.nulls.append(NullDraw(variant, judge.nulls(rtol, protocol.ratio_reordered, values)))

@@ -1,6 +1,6 @@
 """What a right program's result rests on: how much of the time its own kernels take, whether they matter, other batch sizes.
 
-Labels, no verdicts; the last thing asked of a candidate's process, since a program may die of it.
+Recorded for labels, no verdicts; the last thing asked of a candidate's process, since a program may die of it.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gpu_runner.contracts import CheckRow, HackClass, Protocol
+from gpu_runner.contracts import Protocol
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
+from gpu_runner.seen import BatchSeen, CoverageSeen, Evidence, Numbers
 from gpu_runner.values import ProgramEnded, ProgramRefused, closing
-from gpu_runner.verdict import Evidence, accepted
 
 COVERAGE_CALLS = 3
 _ELSEWHERE = re.compile(r"\b(triton|cupy|numba|load_inline|cpp_extension|load_library)\b")  # kernels we do not see called
 
 
 class Reach:
-    """The questions in order. `text` is the program's; `show` takes each row; what is found goes into `evidence`."""
+    """The questions in order. `text` is the program's; what is found goes into `evidence`, and `tell` shows it."""
 
     def __init__(
         self,
@@ -29,71 +29,56 @@ class Reach:
         judge: JudgePeer,
         evidence: Evidence,
         text: str,
-        show: Callable[[CheckRow], None],
+        tell: Callable[[], None],
     ) -> None:
         self.text = text
-        self.job, self.protocol, self.evidence, self._show = job, protocol, evidence, show
+        self.job, self.protocol, self.evidence, self._tell = job, protocol, evidence, tell
         self.reference, self.candidate, self.judge = reference, candidate, judge
         self.rtol = reference.tolerances(protocol)
 
     def run(self) -> None:
         try:
-            calls = self._coverage()
+            self._coverage()
+            self._tell()
             if self.protocol.structured_draws:
                 self._other_batch()
-            if calls:
+                self._tell()
+            seen = self.evidence.coverage
+            if seen is not None and seen.own_calls:
                 self._decoration()
+                self._tell()
         except (ProgramRefused, ProgramEnded) as error:
             if error.side != "candidate":
                 raise
 
-    def _coverage(self) -> int:
+    def _coverage(self) -> None:
         drawn = self.reference.draw(seed())
         if drawn is None:
-            return 0
+            return
         with closing(drawn[0]):
-            share, calls, unseen = self.candidate.coverage(drawn[0], COVERAGE_CALLS)
-        if unseen or (not calls and _ELSEWHERE.search(self.text)):
-            self._row("time in its own kernels", note="its kernels are called in a way that cannot be measured")
-            return 0
-        if share is not None and (self.job.device == "cpu" or not calls):
-            # On a GPU the time around a call is not the kernel's; that nothing was called is as true there.
-            self.evidence.coverage = share if calls else 0.0
-            self._row(
-                "time in its own kernels",
-                f"{share:.0%} of the forward" if calls else "none",
-                "" if calls else "no own kernel ran",
-            )
-        return calls
+            total, own, calls, hidden = self.candidate.coverage(drawn[0], COVERAGE_CALLS)
+        elsewhere = _ELSEWHERE.search(self.text) is not None
+        self.evidence.coverage = CoverageSeen(total, own, calls, hidden, elsewhere, self.job.device != "cpu")
 
     def _decoration(self) -> None:
         """Own functions do nothing for one call: if the result is right all the same, it does not come from them."""
         self.candidate.mute(True)
-        right = self._right("")
+        found = self._numbers("")
         self.candidate.mute(False)
-        if right:
-            self.evidence.decorative, self.evidence.coverage = True, 0.0
-            self._row("its own kernels matter", "no", "the result is the same when they do nothing")
-        elif right is not None:
-            self._row("its own kernels matter", "yes")
+        self.evidence.muted = found[0] if found else None
 
     def _other_batch(self) -> None:
         """Half of the batch, where the reference takes it: a contract names one shape, so this is told and not asked."""
-        name = "half of the batch"
+        seen = BatchSeen("half of the batch")
         try:
-            right = self._right("half-batch")
+            found = self._numbers("half-batch")
+            if found:
+                seen.numbers, seen.size = found
         except ProgramRefused as error:
-            said = "the reference does not take it" if error.side == "reference" else "no: the program says so"
-            self._row(name, said, error.refusal.sentence[:200])
-            return
-        if right is None:
-            self._row(name, note="the inputs have no batch in common")
-            return
-        self._row(name, "right" if right else "wrong", "" if right else "the program is made for the declared shapes alone")
-        if not right:
-            self.evidence.suspects = (*self.evidence.suspects, HackClass.SHAPE_OR_SEED_SPECIAL_CASE)
+            seen.by, seen.said = "reference" if error.side == "reference" else "candidate", error.refusal.sentence[:200]
+        self.evidence.batches.append(seen)
 
-    def _right(self, variant: str) -> bool | None:
+    def _numbers(self, variant: str) -> tuple[Numbers, int] | None:
         drawn = self.reference.draw(seed(), variant=variant)
         if drawn is None:
             return None
@@ -106,8 +91,12 @@ class Reach:
                 with closing(call):
                     if call.output is None:
                         return None
-                    numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, call.output, expected.output)
-                    return accepted(numbers, None, self.protocol)
+                    ratio = 1.0 + self.protocol.ratio_reordered
+                    numbers = self.judge.compare(self.rtol, ratio, call.output, expected.output)
+        return numbers, _batch(drawn[0].manifest["leaves"])
 
-    def _row(self, name: str, value: str = "", note: str = "") -> None:
-        self._show(CheckRow(group="reach", name=name, value=value, passed=None, note=note))
+
+def _batch(leaves: list[dict[str, object]]) -> int:
+    """The first dimension of the first tensor that has one."""
+    shapes = [leaf["shape"] for leaf in leaves if leaf["kind"] == "tensor" and leaf["shape"]]
+    return int(shapes[0][0]) if shapes else 0  # type: ignore[index]

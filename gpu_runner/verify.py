@@ -39,8 +39,8 @@ from gpu_runner.contracts.entry import ENTRY_FILE
 from gpu_runner.device import resolve_target
 from gpu_runner.hands import Hands, HandsError
 from gpu_runner.line import result_line
+from gpu_runner.outcome import check_report, rows_of
 from gpu_runner.speed import timing_report
-from gpu_runner.verdict import check_report, rows_of
 
 VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
 _STATUS = {str(Verdict.VERIFIED): VERIFIED, str(Verdict.REFUSED): BAD_INPUT}

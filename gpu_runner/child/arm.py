@@ -108,8 +108,13 @@ class Seal:
             results = (results[first:] + results[:first])[:SEALED_RESULTS]
         self._held = [(t, offsets, _read(t, offsets)) for t in results for offsets in [_addresses(t)]]
 
-    def broken(self) -> bool:
-        return any(_read(tensor, offsets) != content for tensor, offsets, content in self._held)
+    def broken(self) -> int:
+        """How many of them hold something else by now."""
+        return sum(
+            now != then
+            for tensor, offsets, content in self._held
+            for now, then in zip(_read(tensor, offsets), content, strict=True)
+        )
 
 
 def _plain(leaf: Any) -> bool:
@@ -199,16 +204,17 @@ class Arm:
         output = self.output
         _, leaves = tensors.flatten(output)
         facts: dict[str, Any] = {"types": [_type_of(leaf) for leaf in leaves]}
-        facts["outside"] = [i for i, t in enumerate(tensors.tensors_in(self.inputs)) if tensors.guard_broken(t)]
+        around = {i: tensors.guard_changed(t) for i, t in enumerate(tensors.tensors_in(self.inputs))}
+        facts["outside"] = {i: count for i, count in around.items() if count}
         manifest = tensors.write(output, fd)
         # Asked last: what computes when it is read has been read by now.
-        facts["late"] = self._seal is not None and self._seal.broken()
+        facts["late"] = self._seal.broken() if self._seal is not None else 0
         reply: dict[str, Any] = {"output": manifest, "facts": facts}
         if payload.get("watch"):
             results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             facts["aliases"] = self._aliases(results)
             facts["late"] = facts["late"] or self._changes_late(results)
-            facts["overwritten"] = any(tensors.fingerprint(kept) != content for kept, content in self._kept)
+            facts["overwritten"] = sum(tensors.fingerprint(kept) != content for kept, content in self._kept)
             # Only the latest result is kept: enough to see a program that hands out the same memory twice.
             self._kept = [(t, tensors.fingerprint(t)) for t in results]
             if self._before:
@@ -222,12 +228,12 @@ class Arm:
         """Let go of inputs and results."""
         self.inputs, self.output, self._seal, self._kept = [], None, None, []
 
-    def _changes_late(self, results: list[torch.Tensor]) -> bool:
+    def _changes_late(self, results: list[torch.Tensor]) -> int:
         now = [tensors.fingerprint(t) for t in results]
         _sleep(LATE_WORK_S)
         if self._events:
             torch.cuda.synchronize()
-        return now != [tensors.fingerprint(t) for t in results]
+        return sum(before != tensors.fingerprint(t) for before, t in zip(now, results, strict=True))
 
     def _aliases(self, results: list[torch.Tensor]) -> list[str]:
         found = []

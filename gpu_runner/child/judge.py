@@ -253,11 +253,20 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
         compare_leaf(c, e, base, _tolerance(payload["rtol"], e), payload["slack_ratio"], allowed)
         for c, e, base, allowed in zip(candidate, eager, _baselines(eager, truth), slack, strict=True)
     ]
-    same = {
-        name: _matches(candidate, _leaves(manifest, fds[name]) or [], payload)
+    if payload.get("bits"):
+        for c, e, numbers in zip(candidate, eager, leaves, strict=True):
+            if numbers.get("bits_equal") is False:
+                numbers["differing"] = _differing(c, e)
+    against = {
+        name: {"leaves": _against(candidate, _leaves(manifest, fds[name]) or [], payload)}
         for name, manifest in payload.get("against", {}).items()
     }
-    return {"leaves": leaves, "same_as": same}
+    return {"leaves": leaves} | ({"against": against} if against else {})
+
+
+def _differing(a: torch.Tensor, b: torch.Tensor) -> int:
+    """How many elements are not the same number; NaN is NaN's."""
+    return int(((a != b) & ~((a != a) & (b != b))).sum())
 
 
 def _tolerance(rtol: dict[str, float], leaf: Any) -> float:
@@ -267,13 +276,12 @@ def _tolerance(rtol: dict[str, float], leaf: Any) -> float:
     return rtol.get(name, rtol["float64"] if name == "complex128" else 0.05)
 
 
-def _matches(candidate: list[Any], other: list[Any], payload: dict[str, Any]) -> bool:
-    """Whether the floating-point results are those of something else within the tolerance: the trace of a shortcut."""
+def _against(candidate: list[Any], other: list[Any], payload: dict[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of the floating-point results beside something else; none where the two cannot be the same."""
     pairs = [(c, o) for c, o in zip(candidate, other, strict=False) if _floating(c) and isinstance(o, torch.Tensor)]
-    if not pairs or any(c.shape != o.shape or c.dtype != o.dtype for c, o in pairs):
-        return False
-    numbers = [compare_leaf(c, o, Baseline.of(o, None), _tolerance(payload["rtol"], o), 0.0) for c, o in pairs]
-    return all(n["failures"] == 0 and n["nonfinite"] == 0 for n in numbers)
+    if any(c.shape != o.shape or c.dtype != o.dtype for c, o in pairs):
+        return []
+    return [compare_leaf(c, o, Baseline.of(o, None), _tolerance(payload["rtol"], o), 0.0) for c, o in pairs]
 
 
 def _add_signal(group: str, truth: list[Any]) -> None:

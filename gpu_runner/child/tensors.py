@@ -225,12 +225,12 @@ def _guarded(shape: Any, stride: list[int], dtype: torch.dtype, device: str) -> 
     return block.view(dtype).as_strided(shape, stride, GUARD // dtype.itemsize)
 
 
-def guard_broken(tensor: torch.Tensor) -> bool:
-    """Whether somebody wrote right before or after an input that `read` made."""
+def guard_changed(tensor: torch.Tensor) -> int:
+    """How many bytes somebody wrote right before or after an input that `read` made."""
     if tensor.storage_offset() * tensor.element_size() != GUARD:
-        return False  # it has no guards
+        return 0  # it has no guards
     block = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-    return bool((block[:GUARD] != _PATTERN).any()) or bool((block[-GUARD:] != _PATTERN).any())
+    return int((block[:GUARD] != _PATTERN).sum()) + int((block[-GUARD:] != _PATTERN).sum())
 
 
 # ---- identity --------------------------------------------------------------------------------------------------------

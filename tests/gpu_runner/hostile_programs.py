@@ -2,8 +2,16 @@
 
 `ATTEMPTS` may share one sandbox: nothing in them ends it. Each value is the program and what `result` must be when it was
 stopped. In `{braces}` stand facts of the host that the test fills in. `WITHOUT_NAMESPACES` has the same attempts where the host
-is not absent but forbidden: it opens, where the others only look.
+is not absent but forbidden: it opens, where the others only look. `BOMBS` end their process, or have it ended.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu_runner.contracts import Verdict
+from gpu_runner.sandbox import ChildCrashed, ChildMemory, ChildOutputLimit, ChildTimedOut, SandboxError
 
 _HELPERS = '''
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, stat, subprocess, sys, threading, time
@@ -25,7 +33,25 @@ def program(body: str) -> str:
     return _HELPERS + body
 
 
+def filled(body: str, facts: Mapping[str, str]) -> str:
+    """With the facts of the host where their names stand in braces."""
+    for name, value in facts.items():
+        body = body.replace(f"{{{name}}}", value)
+    return body
+
+
 ABSENT = "ENOENT"
+_OPENED = """
+def opened(path):
+    return tried(lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+"""
+_MAPPED = """
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+def mapped(size, flags):
+    if libc.mmap(None, size, 3, flags, -1, 0) == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), '')
+"""
 ATTEMPTS: dict[str, tuple[str, object]] = {
     "reads the password file": ("result = [tried(os.stat, p) for p in ('/etc/passwd', '/etc/shadow')]", [ABSENT] * 2),
     "lists the homes": ("result = [tried(os.listdir, p) for p in ('/home', '/root/.ssh', '{home}/.cache')]", [ABSENT] * 3),
@@ -274,14 +300,180 @@ result = [tried(remap), tried(protect), tried(os.pwrite, fd, b'x', 0), tried(os.
         "result = [tried(os.ftruncate, fds[1], 0), tried(os.ftruncate, fds[1], 8192)]",
         ["EPERM"] * 2,
     ),
+    "asks what its first process may do": (
+        """
+limits = [resource.prlimit(1, getattr(resource, f'RLIMIT_{name}'))[1] for name in ('AS', 'FSIZE', 'CPU', 'CORE', 'NOFILE')]
+status = dict(line.split(':', 1) for line in open('/proc/1/status') if ':' in line)
+result = [resource.RLIM_INFINITY in limits, *(status[name].strip() for name in ('Seccomp', 'NoNewPrivs', 'CapEff', 'CapBnd'))]
+""",
+        [False, "2", "1", "0" * 16, "0" * 16],
+    ),
+    "goes to the host through another process": (
+        "ways = ('root', 'cwd', 'cwd/../../..', 'task/1/root')\n"
+        "result = [tried(os.stat, f'/proc/1/{way}{project}/manage.py') for way in ways]",
+        [ABSENT] * 4,
+    ),
+    "reads the kernel's memory and messages": (
+        _OPENED
+        + """
+files = ('kcore', 'kmsg', 'sysrq-trigger', 'vmallocinfo', 'slabinfo', 'timer_list', 'pagetypeinfo', 'kpagecount')
+def addresses():
+    with open('/proc/kallsyms') as file:
+        if any(int(line.split()[0], 16) for _, line in zip(range(100), file)):
+            return 'addresses'
+    raise OSError(errno.EACCES, '')
+result = [f for f in files if opened('/proc/' + f) == 'worked'] + [tried(addresses)]
+""",
+        ["EACCES"],
+    ),
+    "takes huge pages of the machine": (
+        _MAPPED + "result = [tried(mapped, 2 << 20, 0x40022), tried(mapped, 1 << 30, 0x78040022)]",
+        ["EPERM"] * 2,
+    ),
+    "reserves more addresses than any machine has memory": (_MAPPED + "result = tried(mapped, 1 << 46, 0x4022)", "ENOMEM"),
+    "puts itself before all others": (
+        """
+first = os.sched_param(1)
+deadline = ctypes.create_string_buffer((48).to_bytes(4, 'little') + (6).to_bytes(4, 'little') + bytes(40))
+result = [tried(os.sched_setscheduler, 0, os.SCHED_FIFO, first), tried(os.sched_setscheduler, 0, os.SCHED_RR, first),
+          tried(syscall, 314, 0, ctypes.addressof(deadline), 0), tried(os.setpriority, os.PRIO_PROCESS, 0, -5),
+          tried(os.setpriority, os.PRIO_USER, 0, -5), tried(syscall, 251, 1, 0, 1 << 13)]
+""",
+        ["EPERM", "EPERM", "EINVAL", "EACCES", "EACCES", "EPERM"],
+    ),
+    "signals by thread, by handle and by group": (
+        """
+def handle():
+    fd = os.pidfd_open({victim})
+    try:
+        signal.pidfd_send_signal(fd, 9)
+    finally:
+        os.close(fd)
+result = [tried(syscall, 234, {victim}, {victim}, 9), tried(syscall, 200, {victim}, 9), tried(handle),
+          tried(os.killpg, {victim}, 9), tried(syscall, 129, {victim}, 9, 0)]
+""",
+        ["ESRCH", "ESRCH", "ESRCH", "ESRCH", "EFAULT"],
+    ),
+    "links to what it may not reach": (
+        _OPENED
+        + """
+mine = os.environ['TMPDIR']
+os.symlink('/etc/shadow', mine + '/link')
+os.symlink('{project}', mine + '/folder')
+result = [opened(mine + '/link'), opened(mine + '/folder/manage.py'), tried(os.link, '/usr/bin/su', mine + '/su'),
+          tried(os.rename, '/usr/bin/su', mine + '/su')]
+os.unlink(mine + '/link'), os.unlink(mine + '/folder')
+""",
+        ["ENOENT", "ENOENT", "EXDEV", "EXDEV"],
+    ),
+    "unpacks an archive that climbs out": (
+        """
+import io, tarfile
+def unpack(name):
+    data, member = io.BytesIO(), tarfile.TarInfo(name)
+    with tarfile.open(fileobj=data, mode='w') as archive:
+        archive.addfile(member)
+    data.seek(0)
+    with tarfile.open(fileobj=data) as archive:
+        archive.extractall(os.environ['TMPDIR'], filter='fully_trusted')
+names = ('/usr/planted', '../../../../usr/planted', '/etc/planted')
+result = [name for name in names if tried(unpack, name) == 'worked']
+""",
+        [],
+    ),
+    "makes a file that nobody can remove": (
+        """
+path = os.environ['TMPDIR'] + '/stays'
+with open(path, 'w') as file:
+    result = [tried(fcntl.ioctl, file.fileno(), 0x40086602, (0x10).to_bytes(8, 'little')),
+              tried(os.setxattr, path, 'trusted.mine', b'x')]
+os.unlink(path)
+""",
+        ["EPERM"] * 2,
+    ),
+    "gives a file the rights of root": (
+        """
+path = os.environ['TMPDIR'] + '/strong'
+open(path, 'w').close()
+every = (0x02000001).to_bytes(4, 'little') + b'\\xff\\xff\\xff\\xff\\x00\\x00\\x00\\x00' * 2
+result = [tried(os.setxattr, path, 'security.capability', every), tried(os.chown, path, -1, 27), tried(os.chown, path, 0, -1)]
+os.unlink(path)
+""",
+        ["EPERM", "EINVAL", "EINVAL"],
+    ),
+    "plants code that Python runs at its start": (
+        """
+import site, sysconfig
+def plant(path):
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    os.unlink(path)
+system = {'/usr/lib/python3/dist-packages', os.path.dirname(os.__file__)}
+folders = {*site.getsitepackages(), *sysconfig.get_paths().values(), *system}
+files = [f + '/' + name for f in folders for name in ('sitecustomize.py', 'zz.pth', 'usercustomize.py')]
+result = [path for path in (*files, '/etc/ld.so.preload', '/etc/python3') if tried(plant, path) == 'worked']
+""",
+        [],
+    ),
+    "has a program of root load its library": (
+        """
+with open(os.environ['TMPDIR'] + '/mine.c', 'w') as file:
+    file.write('')
+environ = dict(os.environ, LD_PRELOAD=file.name, LD_AUDIT=file.name, GCONV_PATH=os.environ['TMPDIR'])
+found = []
+for command in (['/usr/bin/su', '-c', 'id -u'], ['/usr/bin/mount', '-o', 'bind', '/usr', '/tmp'], ['/usr/bin/passwd', '-S'],
+                ['/usr/bin/newgrp', 'root'], ['/usr/bin/chsh', '-s', '/bin/sh']):
+    if os.path.exists(command[0]):
+        done = subprocess.run(command, env=environ, capture_output=True, stdin=subprocess.DEVNULL)
+        found += [command[0]] if done.returncode == 0 else []
+os.unlink(file.name)
+result = found
+""",
+        [],
+    ),
+    "reads what is typed": (
+        _OPENED + "result = [tried(os.ttyname, 0), os.read(0, 1).decode(), opened('/dev/tty')]",
+        ["ENOTTY", "", "ENXIO"],
+    ),
+    "learns the host's name": ("result = [socket.gethostname(), tried(syscall, 170, b'mine', 4)]", ["sandbox", "EPERM"]),
+    "changes the clock": (
+        """
+past = (ctypes.c_long * 2)(1, 0)
+result = [tried(syscall, 227, 0, past), tried(syscall, 164, past, 0), tried(syscall, 159, 0), tried(syscall, 305, 0, 0)]
+""",
+        ["EPERM"] * 4,
+    ),
+    "administers the machine": (
+        """
+numbers = (169, 167, 168, 179, 443, 320, 313, 176, 172, 173, 153, 304, 303, 440, 448, 279, 256, 427, 426)
+result = [n for n in numbers if tried(syscall, n, 0, 0, 0, 0, 0) != 'EPERM']
+""",
+        [],
+    ),
+    "moves to another resource group": (
+        """
+def join(folder):
+    with open(folder + '/cgroup.procs', 'w') as file:
+        file.write(str(os.getpid()))
+folders = ('/sys/fs/cgroup', '/sys/fs/cgroup/memory', '/sys/fs/cgroup/pids', '/sys/fs/cgroup/unified', '/dev/cgroup')
+result = [folder for folder in folders if tried(join, folder) == 'worked']
+""",
+        [],
+    ),
+    "asks a program to write what its own rights do not allow": (
+        """
+path = os.environ['TMPDIR'] + '/answer'
+done = subprocess.run(['/bin/sh', '-c', 'cat /etc/shadow {secret} > ' + path + '; ls {project} >> ' + path],
+                      stdin=subprocess.DEVNULL, capture_output=True)
+with open(path) as file:
+    result = file.read()
+os.unlink(path)
+""",
+        "",
+    ),
 }
 
 
 FORBIDDEN = "EACCES"
-_OPENED = """
-def opened(path):
-    return tried(lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
-"""
 WITHOUT_NAMESPACES: dict[str, tuple[str, object]] = ATTEMPTS | {
     "reads the password file": (_OPENED + "result = [opened(p) for p in ('/etc/passwd', '/etc/shadow')]", [FORBIDDEN] * 2),
     "lists the homes": ("result = [tried(os.listdir, p) for p in ('/', '/home', '/root')]", [FORBIDDEN] * 3),
@@ -343,6 +535,55 @@ result = [tried(socket.socket, socket.AF_UNIX), tried(socket.socketpair, socket.
         "result = [tried(os.setuid, 0), tried(os.setgid, 0), tried(os.setgroups, [0]), tried(os.chown, os.getcwd(), 0, 0)]",
         ["EPERM"] * 4,
     ),
+    "asks what its first process may do": (
+        _OPENED + "result = [tried(resource.prlimit, os.getppid(), resource.RLIMIT_AS), opened(f'/proc/{os.getppid()}/mem')]",
+        ["EPERM", FORBIDDEN],
+    ),
+    "goes to the host through another process": (
+        _OPENED + "pids, ways = (1, os.getppid(), {victim}), ('root', 'cwd', 'fd', 'mem', 'exe')\n"
+        "result = [opened(f'/proc/{p}/{way}') for p in pids for way in ways]",
+        [FORBIDDEN] * 15,
+    ),
+    "signals by thread, by handle and by group": (
+        """
+def handle():
+    fd = os.pidfd_open({victim})
+    try:
+        signal.pidfd_send_signal(fd, 9)
+    finally:
+        os.close(fd)
+result = [tried(syscall, 234, {victim}, {victim}, 9), tried(syscall, 200, {victim}, 9), tried(handle)]
+""",
+        ["EPERM"] * 3,
+    ),
+    "links to what it may not reach": (
+        _OPENED
+        + """
+mine = os.environ['TMPDIR']
+os.symlink('/etc/shadow', mine + '/link')
+os.symlink('{project}', mine + '/folder')
+result = [opened(mine + '/link'), opened(mine + '/folder/manage.py'), tried(os.link, '/usr/bin/su', mine + '/su') != 'worked',
+          tried(os.rename, '/usr/bin/su', mine + '/su') != 'worked']
+os.unlink(mine + '/link'), os.unlink(mine + '/folder')
+""",
+        [FORBIDDEN, FORBIDDEN, True, True],
+    ),
+    "reads what is typed": (
+        _OPENED + "result = [tried(os.ttyname, 0), os.read(0, 1).decode(), opened('/dev/tty')]",
+        ["ENOTTY", "", FORBIDDEN],
+    ),
+    "gives a file the rights of root": (
+        """
+path = os.environ['TMPDIR'] + '/strong'
+open(path, 'w').close()
+every = (0x02000001).to_bytes(4, 'little') + b'\\xff\\xff\\xff\\xff\\x00\\x00\\x00\\x00' * 2
+result = [tried(os.setxattr, path, 'security.capability', every), tried(os.chown, path, -1, 27), tried(os.chown, path, 0, -1)]
+os.unlink(path)
+""",
+        ["EPERM"] * 3,
+    ),
+    # It can be read there: docs/sandbox.md says so.
+    "learns the host's name": ("result = tried(syscall, 170, b'mine', 4)", "EPERM"),
     "changes the code of its own bootstrap": ("result = tried(open, '{project}/gpu_runner/child/main.py', 'a')", FORBIDDEN),
     "fills its scratch space": (
         """
@@ -355,5 +596,96 @@ except OSError as error:
 os.unlink(file.name)
 """,
         ["EFBIG", True],
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Bomb:
+    """`ends`: how a bare process ends. `verdict` and `refusal`: what it is called as a candidate and as a reference.
+
+    `quick`: tried everywhere; the others are for the long run behind Landlock and before the Verifier.
+    """
+
+    body: str
+    ends: type[SandboxError] = ChildCrashed
+    verdict: str = Verdict.CRASHED
+    refusal: str = "crashed"
+    quick: bool = False
+
+
+def _lasting(body: str, quick: bool = False) -> Bomb:
+    return Bomb(body, ChildTimedOut, Verdict.TIMED_OUT, "timed_out", quick)
+
+
+def _greedy(body: str, quick: bool = False) -> Bomb:
+    return Bomb(body, ChildMemory, Verdict.CRASHED, "out_of_memory", quick)
+
+
+_IGNORES = """
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+"""
+BOMBS: dict[str, Bomb] = {
+    "takes memory": _greedy("held = []\nwhile True: held.append(b'x' * (8 << 20))", quick=True),
+    "takes shared memory": _greedy(
+        "held = []\nwhile True:\n    m = mmap.mmap(-1, 8 << 20)\n    m[:] = b'x' * (8 << 20)\n    held.append(m)"
+    ),
+    "takes memory in many processes": _greedy(
+        """
+for _ in range(20):
+    if os.fork() == 0:
+        held = b'x' * (24 << 20)
+        time.sleep(60)
+held = []
+while True:
+    held.append(b'x' * (8 << 20))
+"""
+    ),
+    "ignores every signal and spins": _lasting(_IGNORES + "while True: pass", quick=True),
+    "ignores every signal and waits in the kernel": _lasting(
+        _IGNORES + "a, b = os.pipe()\nfor _ in range(8):\n    if os.fork() == 0: break\nwhile True: os.read(a, 1)"
+    ),
+    "stops itself": _lasting("os.kill(os.getpid(), signal.SIGSTOP)"),
+    "sleeps and says nothing": _lasting("time.sleep(600)"),
+    "forks in every child": _lasting("while True:\n    try: os.fork()\n    except OSError: pass"),
+    "hides behind its name": _lasting(
+        "for _ in range(4):\n    os.fork()\nlibc.prctl(15, b') Z 0 (\\n) X', 0, 0, 0)\nwhile True: pass"
+    ),
+    "forbids others to look at it": _lasting("libc.prctl(4, 0, 0, 0, 0)\nos.fork()\nwhile True: pass"),
+    "prints without end": Bomb("while True: os.write(1, b'x' * 65536)", ChildOutputLimit, quick=True),
+    "prints errors without end from a child": Bomb(
+        "if os.fork() == 0:\n    while True: os.write(2, b'x' * 65536)\ntime.sleep(600)", ChildOutputLimit
+    ),
+    "crashes": Bomb("ctypes.string_at(0)", quick=True),
+    "leaves": Bomb("os._exit(0)"),
+    "aborts": Bomb("os.abort()"),
+    "has a clock end it": Bomb("signal.setitimer(signal.ITIMER_REAL, 0.01)\ntime.sleep(600)"),
+    "ends its whole group": Bomb("os.killpg(0, 9)"),
+    "closes every descriptor": Bomb("os.closerange(0, 4096)\nos._exit(0)"),
+    "becomes another program": Bomb("os.execv('/bin/sleep', ['sleep', '600'])"),
+    "overflows its stack": Bomb(
+        "sys.setrecursionlimit(1 << 30)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x"
+    ),
+    "writes over its own memory": Bomb(
+        "with open('/proc/self/mem', 'r+b', 0) as memory:\n"
+        "    memory.seek(ctypes.cast(libc.write, ctypes.c_void_p).value & ~4095)\n    memory.write(bytes(4096))\n"
+        "os.write(1, b'')\nos._exit(7)"
+    ),
+    "nests folders without end": Bomb(
+        "os.chdir(os.environ['TMPDIR'])\ntry:\n    for _ in range(20000):\n        os.mkdir('d' * 200)\n        os.chdir('d' * 200)\n"
+        "except OSError: pass\nos._exit(1)"
+    ),
+    "takes away its own rights to its folders": Bomb(
+        "for n in range(50): os.makedirs(f\"{os.environ['TMPDIR']}/{n}/a\")\n"
+        "for n in range(50): os.chmod(f\"{os.environ['TMPDIR']}/{n}\", 0)\nos._exit(1)"
+    ),
+    "leaves daemons behind": Bomb(
+        "for _ in range(10):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork(): os._exit(0)\n"
+        "        os.closerange(0, 1024)\n        while True: time.sleep(1)\nos._exit(3)",
+        quick=True,
     ),
 }

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-from collections.abc import Mapping
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +93,39 @@ def strays() -> dict[int, str]:
         if (own_user or name == "bwrap\n" or any(program in line for program in programs)) and not dead(str(pid)):
             found[pid] = line.replace("\0", " ")[:200]
     return found
+
+
+CANARY = "canary-8d1f27"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def worth_stealing(folder: Path, limits: Limits) -> Iterator[dict[str, str]]:
+    """Things of the host worth stealing or hurting, by the names that hostile programs use. At the end nobody was hurt."""
+    secret = folder / "secret"
+    secret.write_text(CANARY)
+    abstract = f"stitchweb-test-{os.getpid()}"
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as unix,
+        subprocess.Popen(["sleep", "600"]) as victim,
+    ):
+        patch.setenv("STITCHWEB_CANARY", CANARY)
+        unix.bind(f"\0{abstract}")
+        unix.listen()
+        try:
+            yield {
+                "home": str(Path.home()),
+                "project": str(ROOT),
+                "secret": str(secret),
+                "canary": CANARY,
+                "port": str(server.getsockname()[1]),
+                "abstract": abstract,
+                "victim": str(victim.pid),
+                "python": sys.prefix,
+                "tmp_bytes": str(limits.tmp_mib << 20),
+            }
+            assert victim.poll() is None, "a sandboxed program ended a process of the host"
+        finally:
+            victim.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_programs import ATTEMPTS, WITHOUT_NAMESPACES
-from sandboxes import LANDLOCK, SMALL, namespace_of, processes_in, run, start
+from hostile_programs import ATTEMPTS, BOMBS, WITHOUT_NAMESPACES, filled
+from sandboxes import LANDLOCK, SMALL, namespace_of, processes_in, run, start, worth_stealing
 
 from gpu_runner.config import SandboxKind
 from gpu_runner.sandbox import (
@@ -29,43 +28,15 @@ from gpu_runner.sandbox import (
 )
 from gpu_runner.sandbox.keeper.main import descendants
 
-CANARY = "canary-8d1f27"
 ROOT = Path(__file__).resolve().parents[2]
-MIB = 1 << 20
 # An ordinary user's processes cannot be told from the runner's own there.
 _ROOT_ONLY = [pytest.mark.skipif(os.getuid() != 0, reason="only root gives each sandbox a user of its own")]
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Things of the host worth stealing or hurting, by the names the programs use."""
-    secret = tmp_path_factory.mktemp("host") / "secret"
-    secret.write_text(CANARY)
-    abstract = f"stitchweb-test-{os.getpid()}"
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_UNIX) as unix,
-        subprocess.Popen(["sleep", "300"]) as victim,
-    ):
-        patch.setenv("STITCHWEB_CANARY", CANARY)
-        unix.bind(f"\0{abstract}")
-        unix.listen()
-        try:
-            yield {
-                "home": str(Path.home()),
-                "project": str(ROOT),
-                "secret": str(secret),
-                "canary": CANARY,
-                "port": str(server.getsockname()[1]),
-                "abstract": abstract,
-                "victim": str(victim.pid),
-                "python": sys.prefix,
-                "tmp_bytes": str(SMALL.tmp_mib * MIB),
-            }
-            assert victim.poll() is None, "a sandboxed program ended a process of the host"
-        finally:
-            victim.kill()
+    with worth_stealing(tmp_path_factory.mktemp("host"), SMALL) as facts:
+        yield facts
 
 
 Attempts = dict[str, tuple[str, object]]
@@ -81,79 +52,24 @@ def shared_sandbox(request: pytest.FixtureRequest, host: dict[str, str]) -> Iter
 def test_a_program_that(attempt: str, shared_sandbox: tuple[Sandbox, Attempts], host: dict[str, str]) -> None:
     sandbox, attempts = shared_sandbox
     body, stopped = attempts[attempt]
-    for name, value in host.items():
-        body = body.replace(f"{{{name}}}", value)
+    body = filled(body, host)
     with Memory.of(b"inputs") as inputs, Memory.create(4096) as outputs:
         inputs_before = inputs.read(6)
         assert run(sandbox, body, fds=[inputs.fd, outputs.fd]) == stopped
         assert inputs.read(6) == inputs_before
 
 
-BOMBS: dict[str, tuple[str, type[SandboxError]]] = {
-    "takes memory": (
-        "held = []\nwhile True: held.append(b'x' * (8 << 20))",
-        ChildMemory,
-    ),
-    "takes shared memory": (
-        "held = []\nwhile True:\n    m = mmap.mmap(-1, 8 << 20)\n    m[:] = b'x' * (8 << 20)\n    held.append(m)",
-        ChildMemory,
-    ),
-    "takes memory in many processes": (
-        """
-for _ in range(20):
-    if os.fork() == 0:
-        held = b'x' * (24 << 20)
-        time.sleep(60)
-held = []
-while True:
-    held.append(b'x' * (8 << 20))
-""",
-        ChildMemory,
-    ),
-    "ignores every signal and spins": (
-        """
-for number in range(1, 65):
-    try:
-        signal.signal(number, signal.SIG_IGN)
-    except (OSError, ValueError):
-        pass
-while True:
-    pass
-""",
-        ChildTimedOut,
-    ),
-    "stops itself": ("os.kill(os.getpid(), signal.SIGSTOP)", ChildTimedOut),
-    "sleeps and says nothing": ("time.sleep(600)", ChildTimedOut),
-    "prints without end": ("while True: os.write(1, b'x' * 65536)", ChildOutputLimit),
-    "prints errors without end from a child": (
-        "if os.fork() == 0:\n    while True: os.write(2, b'x' * 65536)\ntime.sleep(600)",
-        ChildOutputLimit,
-    ),
-    "crashes": ("ctypes.string_at(0)", ChildCrashed),
-    "leaves": ("os._exit(0)", ChildCrashed),
-    "aborts": ("os.abort()", ChildCrashed),
-    "leaves daemons behind": (
-        "for _ in range(10):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork(): os._exit(0)\n"
-        "        os.closerange(0, 1024)\n        while True: time.sleep(1)\nos._exit(3)",
-        ChildCrashed,
-    ),
-}
-
-
-_AT_ONCE = ("takes memory", "prints without end", "crashes", "leaves daemons behind")
-
-
 def _bombs() -> Iterator[object]:
     """Each behind bubblewrap, and behind Landlock, where most of them are for the long run."""
     for bomb in BOMBS:
         yield pytest.param(bomb, "bubblewrap", id=bomb)
-        marks = [*LANDLOCK.marks, *_ROOT_ONLY, *([] if bomb in _AT_ONCE else [pytest.mark.slow])]
+        marks = [*LANDLOCK.marks, *_ROOT_ONLY, *([] if BOMBS[bomb].quick else [pytest.mark.slow])]
         yield pytest.param(bomb, "landlock", id=f"{bomb}, behind Landlock", marks=marks)
 
 
 @pytest.mark.parametrize(("bomb", "kind"), list(_bombs()))
 def test_nothing_stays_of_a_program_that(bomb: str, kind: SandboxKind) -> None:
-    body, expected = BOMBS[bomb]
+    body, expected = BOMBS[bomb].body, BOMBS[bomb].ends
     limits = SMALL.model_copy(update={"wall_s": 2.0 if expected is ChildTimedOut else 20.0})
     with start(limits, kind=kind) as sandbox:
         namespace = namespace_of(sandbox)

@@ -120,9 +120,9 @@ def test_the_environment_is_small_and_made_here(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_gpu_job_has_no_limit_on_address_space() -> None:
-    assert recipe.rlimits(LIMITS, 2, gpu=False)["as"] > LIMITS.memory_mib << 20
-    assert "as" not in recipe.rlimits(LIMITS, 2, gpu=True)
-    assert "nproc" not in recipe.rlimits(LIMITS, 2, gpu=False, own_uid=False)
+    assert recipe.rlimits(LIMITS, 2, unbounded=False)["as"] > LIMITS.memory_mib << 20
+    assert "as" not in recipe.rlimits(LIMITS, 2, unbounded=True)
+    assert "nproc" not in recipe.rlimits(LIMITS, 2, unbounded=False, own_uid=False)
 
 
 # The filter, run by a small interpreter of its language: what the kernel would answer to a call.

@@ -1,0 +1,44 @@
+"""Whether anything can be claimed on a reference: pure rules over what `probing` recorded of it."""
+
+from __future__ import annotations
+
+from gpu_runner.contracts import Protocol
+from gpu_runner.seen import ReferenceSeen
+from gpu_runner.verdict import accepted, leaf_signal_error
+
+
+def nulls(seen: ReferenceSeen, protocol: Protocol) -> tuple[str, ...]:
+    """Trivial programs that pass on a declared draw and on every structured one that was tried.
+
+    Results for other inputs and for other weights were computed: they stand, whatever structured inputs would give.
+    """
+    passing: list[str] | None = None
+    for draw in seen.nulls:
+        signals = None if draw.variant else seen.signals
+        fine = [name for name, numbers in draw.programs.items() if accepted(numbers, signals, protocol)]
+        passing = fine if passing is None else [name for name in passing if name in fine or name.startswith("other-")]
+    return tuple(passing or ())
+
+
+def verifiable(seen: ReferenceSeen, protocol: Protocol) -> bool:
+    """Whether eager's own rounding leaves the signal visible in at least one result (or there is an exact one)."""
+    visible = []
+    for leaf, signal in zip(seen.own["leaves"], seen.signals, strict=False):
+        if leaf.get("exact"):
+            return True
+        if leaf.get("rmse_eager") is None:
+            continue
+        error = leaf_signal_error(leaf, signal)
+        limit = protocol.signal_error.get(leaf["dtype"][1], 0.05)
+        visible.append(error is not None and error <= limit)
+    return not visible or any(visible)
+
+
+def inputs_constant(seen: ReferenceSeen) -> bool:
+    """Whether two draws had the same content."""
+    return len(seen.prints) > 1 and bool(seen.prints[0]) and seen.prints[0] == seen.prints[1]
+
+
+def degenerate(seen: ReferenceSeen, protocol: Protocol) -> bool:
+    """No speed is claimed on such a program."""
+    return bool(nulls(seen, protocol)) or not verifiable(seen, protocol)

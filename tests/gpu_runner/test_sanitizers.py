@@ -1,0 +1,181 @@
+"""Sanitizers see what no comparison of results does: one element too far, memory given back, a race that went well."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckTask, Source
+from gpu_runner.device import device_of
+from gpu_runner.peers import Job
+from gpu_runner.sanitizers import findings, reports, run, tools
+from gpu_runner.sanitizers.findings import Found, Sanitized, What
+from gpu_runner.sanitizers.run import NO_THREADS, OPENMP, Sanitizers
+from gpu_runner.session import Session
+
+REFERENCE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 + 1
+def get_inputs():
+    return [torch.randn(64, 33)]
+"""
+PROGRAM = """
+import ctypes, pathlib, torch
+kernels = ctypes.CDLL(str(pathlib.Path(__file__).with_name("libkernels.so")))
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        kernels.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(x.numel()))
+        return y
+"""
+RIGHT = "for (int64_t i = 0; i < n; ++i) y[i] = x[i] * 2 + 1;"
+
+
+def candidate(body: str) -> CandidateFiles:
+    source = f'#include <cstdint>\n#include <thread>\nextern "C" void run(const float* x, float* y, int64_t n) {{\n{body}\n}}\n'
+    return CandidateFiles(files={"model_new.py": PROGRAM, "kernels/run.cpp": source})
+
+
+@pytest.fixture(scope="module")
+def session():
+    with Session() as made:
+        yield made
+
+
+@pytest.fixture
+def sanitized(session):
+    """sanitized(body) -> {tool: Sanitized}."""
+
+    def work(body: str) -> dict[str, Sanitized]:
+        task = CheckTask(target="cpu", source=Source(text=REFERENCE), candidate=candidate(body), protocol=PROTOCOLS["strict"])
+        device, nodes = device_of("cpu")
+        job = Job(device, task.limits, task.mode, task.precision, lambda _: None, lambda: False, nodes)
+        reference, _ = session.peers(job, task.source)
+        seen: list[Sanitized] = []
+        made = Sanitizers(job, task, reference, True, seen.append).run()
+        assert seen == made
+        return {result.tool: result for result in made}
+
+    return work
+
+
+WRONG = {
+    "one element too many read": (f"{RIGHT} volatile float z = x[n];", "heap-buffer-overflow", "read of size 4"),
+    "one element too many written": (f"{RIGHT} y[n] = 0;", "heap-buffer-overflow", "write of size 4"),
+    "memory that was given back": (
+        f"volatile float* p = new float[8]; delete[] p; {RIGHT} y[0] += 0 * p[1];",
+        "heap-use-after-free",
+        "read of size 4",
+    ),
+    "past an array of its own": (f"float t[4]; {RIGHT} t[n % 5 + 2] = x[0]; y[0] += 0 * t[1];", "index out of bounds", "float [4]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_memory_error_is_found_with_its_line_and_rejects(sanitized, what):
+    body, kind, said = WRONG[what]
+    found = sanitized(body)["address"]
+    assert found.not_run == ""
+    assert found.shape == "half of the batch"
+    first = found.found[0]
+    assert (first.what, first.kind, first.file, first.line) == (What.MEMORY, kind, "kernels/run.cpp", 4)
+    assert said in first.sentence
+    offence = findings.offence([found])
+    assert offence == ("address", first)
+    assert "kernels/run.cpp:4" in findings.sentence(*offence)
+    assert [row.passed for row in findings.rows([found])] == [False]
+
+
+def test_undefined_behaviour_is_told_and_rejects_nothing(sanitized):
+    found = sanitized(f"int a = 2147483000; for (int i = 0; i < n; ++i) a += i; {RIGHT} y[0] += 0 * (a == 3);")["address"]
+    assert [(f.what, f.kind, f.line) for f in found.found] == [(What.UNDEFINED, "signed integer overflow", 4)]
+    assert findings.offence([found]) is None
+    (row,) = findings.rows([found])
+    assert row.passed is None
+    assert "signed integer overflow in kernels/run.cpp:4" in row.note
+
+
+def test_a_race_of_threads_is_found_whatever_the_result(sanitized):
+    body = f"float sum = 0; auto f = [&] {{ for (int i = 0; i < 99; ++i) sum += 1; }}; std::thread a(f), b(f); a.join(); b.join(); {RIGHT}"
+    found = sanitized(body)["thread"]
+    assert [(f.what, f.kind, f.file, f.line) for f in found.found] == [(What.RACE, "data race", "kernels/run.cpp", 4)]
+    assert findings.offence([found]) is not None
+
+
+HONEST = {
+    "a plain loop": (RIGHT, NO_THREADS),
+    "OpenMP": (f"\n#pragma omp parallel for\n{RIGHT}", OPENMP),
+    "threads that share nothing": (
+        "auto f = [&](int64_t s, int64_t e) { for (int64_t i = s; i < e; ++i) y[i] = x[i] * 2 + 1; };"
+        "std::thread a(f, 0, n / 2), b(f, n / 2, n); a.join(); b.join();",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HONEST)
+def test_an_honest_program_is_not_suspected(sanitized, what):
+    body, without_threads = HONEST[what]
+    made = sanitized(body)
+    assert [result.found for result in made.values()] == [[], []]
+    assert made["address"].not_run == ""
+    assert made["thread"].not_run == without_threads
+    assert all(row.passed is not False for row in findings.rows(made.values()))
+
+
+def test_what_this_machine_lacks_is_named_and_nothing_is_claimed(sanitized, monkeypatch):
+    def missing(tool: str) -> None:
+        raise tools.NoTool("g++ has no libasan.so on this machine: install GCC's sanitizer libraries")
+
+    monkeypatch.setattr(run, "preloaded", missing)
+    made = sanitized(RIGHT)
+    (row,) = findings.rows([made["address"]])
+    assert row.not_run
+    assert "libasan" in row.note
+
+
+def test_a_program_that_dies_for_another_reason_proves_nothing(sanitized):
+    found = sanitized("abort_without_a_declaration();")["address"]
+    assert found.not_run.startswith("it does not build with it: kernels/run.cpp:4: ")
+    assert found.found == []
+
+
+# The reports as text.
+
+ELSEWHERE = """==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x62e0 at pc 0x7f bp 0x7f sp 0x7f
+READ of size 16 at 0x62e0 thread T0
+    #0 0x7f in at::native::add /pytorch/aten/src/add.cpp:5
+    #1 0x7f in ffi_call (/lib/libffi.so.8+0x6b0c)
+
+0x62e0 is located 0 bytes to the right of 40000-byte region [0x62e0,0x62e1)
+allocated by thread T0 here:
+    #0 0x7f in __interceptor_posix_memalign ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:145
+    #1 0x7f in run kernels/run.cpp:9
+"""
+
+
+def test_memory_that_torch_broke_is_not_the_candidates_offence():
+    (found,) = reports.address(ELSEWHERE, ["kernels/run.cpp"])
+    assert (found.what, found.file) == (What.MEMORY, "")
+    assert findings.offence([Sanitized("address", found=[found])]) is None
+    (row,) = findings.rows([Sanitized("address", shape="the declared shapes", found=[found])])
+    assert row.passed is None
+    assert "outside of the candidate's sources" in row.note
+
+
+def test_a_report_of_the_harness_file_names_is_not_taken_for_the_candidates():
+    (found,) = reports.address(ELSEWHERE.replace("/pytorch/aten/src/add.cpp", "kernels/other.cpp"), ["kernels/run.cpp"])
+    assert found.file == ""
+
+
+def test_a_flood_of_text_is_read_in_bounded_time_and_number():
+    text = "".join(f"kernels/run.cpp:{n}:1: runtime error: signed integer overflow: 1 + 2\n" for n in range(5000))
+    assert len(reports.address(text, ["kernels/run.cpp"])) == reports.MAX_FOUND
+    assert reports.compute("=========" * 20_000 + "Error hazard" * 5000, "racecheck", ["kernels/run.cu"]) == []
+
+
+def test_seconds_are_those_of_all_tools_and_absent_without_any():
+    assert findings.seconds([]) is None
+    assert findings.seconds([Sanitized("thread", not_run="no")]) is None
+    assert findings.seconds([Sanitized("address", 1.5), Sanitized("thread", 2.25, found=[Found(What.RACE, "r", "")])]) == 3.75
