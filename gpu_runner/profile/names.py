@@ -13,7 +13,7 @@ MAX_NAME = 1000
 MAX_SHORT = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # Absolute paths lose their folders: "/home/ada/net.py(12): forward" says whose machine it was.
-_FOLDERS = re.compile(r"(?<![\w.:])(?:[A-Za-z]:)?(?:[\\/][\w.@+~ -]{1,255})*[\\/](?=[\w.@+~-])")
+_FOLDERS = re.compile(r"(?<![\w.:])(?:[A-Za-z]:)?(?:[\\/]{1,2}[\w.@+~ -]{1,255})*[\\/]{1,2}(?=[\w.@+~-])")
 _MANGLED = re.compile(r"_ZN?K?(?:St)?((?:\d+[A-Za-z_$]\w*)+)")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::")
 _OPERATOR = re.compile(r"operator ?\(\)")
