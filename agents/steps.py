@@ -48,6 +48,7 @@ from gpu_runner.contracts import (
     ProfileReport,
     ProfileTask,
     Protocol,
+    Replay,
     Report,
     Source,
     Task,
@@ -114,6 +115,24 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
         "precision": precision,
     }  # fmt: skip
     return CheckTask(**common, require_own_kernels=options.require_own_kernels) if step.kind == "check" else TimeTask(**common)
+
+
+def replay_task(state: State, candidate: str, replay: Replay, blobs: BlobStore) -> CheckTask:
+    """One draw of a candidate's check again, under the protocol that it was judged by. KeyError for an unknown candidate, one
+    that was never checked, or a blob that is gone."""
+    found, options = state.candidate(candidate), state.options
+    if found.check is None:
+        raise KeyError(f"{candidate} was not checked")
+    return CheckTask(
+        target=options.target,
+        limits=Limits(wall_s=STEP_LIMITS_S["check"]),
+        source=source_of(state, blobs),
+        candidate=files_of(found, blobs),
+        protocol=options.protocol if found.check.protocol == options.protocol.id else loop_protocol(options),
+        mode=options.mode,
+        precision=options.precision,
+        replay=replay,
+    )
 
 
 def _limit_s(step: Step, state: State) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 TASK = "gpu_runner.perform"
@@ -60,3 +61,8 @@ def celery_settings(url: str) -> dict[str, Any]:
         "worker_hijack_root_logger": False,
         "worker_send_task_events": False,
     }
+
+
+def runner_name(name: str) -> str:
+    """What a runner of this machine is called to people, and in its jobs."""
+    return f"{name}@{socket.gethostname()}"

@@ -10,7 +10,6 @@ import ctypes
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 import warnings
@@ -24,7 +23,7 @@ from kombu.entity import Exchange, Queue
 from kombu.exceptions import OperationalError
 from pydantic import TypeAdapter, ValidationError
 
-from gpu_runner.broker import AGENTS_QUEUE, PRESENT, PRESENT_EVERY_S, TASK, celery_settings
+from gpu_runner.broker import AGENTS_QUEUE, PRESENT, PRESENT_EVERY_S, TASK, celery_settings, runner_name
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Task
 from gpu_runner.hands import Cancelled, Hands, HandsError
@@ -123,7 +122,7 @@ def serve(queues: list[str], name: str) -> None:
     """Take jobs from these queues until told to stop."""
     # Jobs are isolated by the sandbox, which gives up root itself where the runner has it.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
-    app.conf["runner_name"] = f"{name}@{socket.gethostname()}"  # before the fork: the process that works inherits it
+    app.conf["runner_name"] = runner_name(name)  # before the fork: the process that works inherits it
     app.conf.task_queues = [_queue(queue) for queue in queues]
     app.steps["consumer"].add(Presence)
     app.worker_main(

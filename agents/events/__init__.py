@@ -18,11 +18,13 @@ from agents.events.words import (
     Event,
     EventKind,
     ProfileView,
+    ReplayView,
     ResultView,
     RunHeader,
     StatusLine,
     UsageView,
     View,
+    replay_key,
 )
 from agents.result import STOP_SENTENCES
 
@@ -36,6 +38,7 @@ __all__ = [
     "Event",
     "EventKind",
     "ProfileView",
+    "ReplayView",
     "ResultView",
     "RunHeader",
     "StatusLine",
@@ -47,6 +50,7 @@ __all__ = [
     "events_of_progress",
     "fold",
     "fold_all",
+    "replay_key",
     "requested",
     "storable",
 ]

@@ -12,13 +12,14 @@ from agents.events.words import (
     ControlView,
     Event,
     ProfileView,
+    ReplayView,
     ResultView,
     RunHeader,
     StatusLine,
     UsageView,
     View,
 )
-from agents.state import Plan, Todo
+from agents.state import Plan, Status, Todo
 from gpu_runner.contracts import CheckRow, TimingReport
 
 
@@ -38,6 +39,9 @@ def fold(view: View, event: Event) -> View:
     return view.model_copy(update=update | {"seq": event.seq, "changed_at": event.at, "started_at": started})
 
 
+_RESTING = (Status.QUEUED, Status.PAUSED, Status.AWAITING_APPROVAL)
+
+
 def _created(view: View, event: Event) -> dict[str, Any]:
     return {"header": RunHeader.model_validate(event.payload)}
 
@@ -45,7 +49,13 @@ def _created(view: View, event: Event) -> dict[str, Any]:
 def _status(view: View, event: Event) -> dict[str, Any]:
     line = StatusLine.model_validate(event.payload)
     same = view.status_since is not None and line.status == view.status.status and line.step == view.status.step
-    return {"status": line, "status_since": view.status_since if same else event.at}
+    works = not line.status.ended and line.status not in _RESTING and not line.waiting
+    began = view.working_since if same and view.working_since is not None else event.at
+    return {
+        "status": line,
+        "status_since": view.status_since if same else event.at,
+        "working_since": began if works else None,
+    }
 
 
 def _analysis(view: View, event: Event) -> dict[str, Any]:
@@ -122,6 +132,11 @@ def _usage(view: View, event: Event) -> dict[str, Any]:
     return {"usage": UsageView.model_validate(event.payload)}
 
 
+def _replay(view: View, event: Event) -> dict[str, Any]:
+    replay = ReplayView.model_validate(event.payload)
+    return {"replays": view.replays | {replay.row: replay}}
+
+
 def _log(view: View, event: Event) -> dict[str, Any]:
     stream = str(event.payload["stream"])
     return {"log": view.log | {stream: (view.log.get(stream, "") + str(event.payload["text"]))[-LOG_KEPT:]}}
@@ -146,6 +161,7 @@ _FOLDS = {
     "best.changed": _best,
     "control.changed": _control,
     "usage.changed": _usage,
+    "replay.changed": _replay,
     "log.lines": _log,
     "run.finished": _finished,
 }

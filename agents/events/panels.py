@@ -114,6 +114,8 @@ def candidate_payload(candidate: Candidate) -> tuple[Payload, bool]:
             "error_ratio": check.error_ratio,
             "signal_error": check.signal_error,
             "coverage": check.coverage,
+            "hack": check.hack,
+            "suspects": list(check.suspects),
             "log": _ref(candidate.logs.get("check")),
         }
         if check

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from agents.state import Plan, Status, Todo, Usage
-from gpu_runner.contracts import BlobRef, CheckRow, Contract, Label, Refusal, TimingReport
+from gpu_runner.contracts import BlobRef, CheckRow, Contract, Label, Refusal, Replay, TimingReport, digest
 
 EventKind = Literal[
     "run.created",  # RunHeader
@@ -22,6 +22,7 @@ EventKind = Literal[
     "best.changed",  # {"candidate": id | None}
     "control.changed",  # ControlView
     "usage.changed",  # UsageView
+    "replay.changed",  # ReplayView
     "log.lines",  # {"stream": str, "text": str}; coalesced, at most 10 a second per stream
     "run.finished",  # ResultView
 ]
@@ -102,7 +103,7 @@ class CandidateView(Contract):
     sentence: str = ""
     labels: tuple[Label, ...] = ()
     build: dict[str, Any] | None = None  # ok, seconds, cached, size, diagnostics, log: BlobRef
-    check: dict[str, Any] | None = None  # passed, failed, not_run, error_ratio, signal_error, coverage
+    check: dict[str, Any] | None = None  # passed, failed, not_run, error_ratio, signal_error, coverage, hack, suspects
     rows: tuple[CheckRow, ...] = ()
     timing: TimingReport | None = None
     confirmed: TimingReport | None = None
@@ -134,6 +135,35 @@ class UsageView(Contract):
     budget: dict[str, Any]
 
 
+class ReplayView(Contract):
+    """A draw of a candidate's check that somebody had made again, beside the run and not a part of it.
+
+    `row` is the `replay_key` of the recorded row; `seen` is that row as the replay found it, None where it came to nothing, and
+    then `sentence` says why.
+    """
+
+    id: str
+    candidate: str
+    row: str
+    name: str
+    state: Literal["asked", "working", "done", "failed", "cancelled"]
+    by: str = ""
+    doing: str = ""
+    waiting: str = ""
+    seen: CheckRow | None = None
+    sentence: str = ""
+    device: str = ""
+
+    @property
+    def open(self) -> bool:
+        return self.state in ("asked", "working")
+
+
+def replay_key(replay: Replay) -> str:
+    """What a recorded draw is called in addresses and events: another seed, memory or place is another key."""
+    return digest(replay)[:12]
+
+
 class ResultView(Contract):
     """How the run ended. `verdict`: verified | no-gain | refused | failed | cancelled; `sentence` says it to a person."""
 
@@ -155,6 +185,7 @@ class View(Contract):
     header: RunHeader | None = None
     status: StatusLine = StatusLine(status=Status.QUEUED)
     status_since: float | None = None
+    working_since: float | None = None  # when the step under way was taken up; None while nobody works on one
     analysis: AnalysisView | None = None
     plan: Plan | None = None
     plan_count: int = 0
@@ -167,6 +198,7 @@ class View(Contract):
     best: str | None = None
     controls: dict[str, ControlView] = {}
     usage: UsageView | None = None
+    replays: dict[str, ReplayView] = {}  # replay_key: the newest of each row
     log: dict[str, str] = {}  # stream: the last 16 kB
     result: ResultView | None = None
 

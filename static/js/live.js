@@ -57,6 +57,9 @@
       const old = element.id && document.getElementById(element.id);
       if (!old) continue;
       const restore = keep(old, element);
+      const known = new Set([...old.querySelectorAll("[data-say]")].map((e) => e.dataset.say));
+      const fresh = [...element.querySelectorAll("[data-say]")].map((e) => e.dataset.say).filter((text) => !known.has(text));
+      if (fresh.length) document.getElementById("live-say").textContent = fresh.join(". ");
       old.replaceWith(element);
       restore();
       if (window.htmx) window.htmx.process(element);

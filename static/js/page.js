@@ -6,7 +6,38 @@
   const two = (n) => String(n).padStart(2, "0");
   const span = (s) => (s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min ${two(s % 60)} s` : `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`);
 
+  // The server's time, whatever this machine's clock says: the page was made at data-now, and its first byte came right after.
+  const [load] = performance.getEntriesByType("navigation");
+  const ahead = Number(document.documentElement.dataset.now) * 1000 - (performance.timeOrigin + (load ? load.responseStart : 0));
+  const now = () => Date.now() + ahead;
+
+  // As numbers.seconds writes it: "3.6 s", "118 s", "4 min 02 s", "15 min", "2 h 05 min".
+  const duration = (s) => {
+    if (s < 10) return `${s.toFixed(1)}\u00a0s`;
+    const whole = Math.round(s);
+    if (whole < 120) return `${whole}\u00a0s`;
+    const hours = whole >= 7200;
+    const [big, small, unit, part] = hours
+      ? [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), "h", "min"] : [Math.floor(whole / 60), whole % 60, "min", "s"];
+    return `${big}\u00a0${unit}${small ? `\u00a0${two(small)}\u00a0${part}` : ""}`;
+  };
+
+  // What a run has spent of its time: what its last step left, and since when the present one is worked on.
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  const tick = (box) => {
+    const spent = Number(box.dataset.spent) + Math.max(0, now() / 1000 - Number(box.dataset.from));
+    const shown = still.matches ? Math.floor(spent / 10) * 10 : spent;
+    if (shown < Number(box.dataset.spent)) return;
+    box.querySelector("b").textContent = duration(shown < 10 ? shown : Math.floor(shown));
+    const bar = box.parentElement.querySelector(".bar");
+    if (!bar || !box.dataset.bound) return;
+    const percent = Math.min(100, (100 * shown) / Number(box.dataset.bound));
+    bar.querySelector("rect:last-child").setAttribute("width", `${percent.toFixed(1)}%`);
+    bar.setAttribute("aria-label", `wall: ${percent.toFixed(0)}\u00a0%`);
+  };
+
   const tell = (root) => {
+    root.querySelectorAll("[data-ticks]").forEach(tick);
     for (const time of root.querySelectorAll("time[data-local]")) {
       const at = new Date(time.dateTime);
       time.title = time.textContent;
@@ -14,7 +45,7 @@
       time.removeAttribute("data-local");
     }
     for (const time of root.querySelectorAll("time[data-since]")) {
-      const seconds = Math.max(0, Math.round((Date.now() - new Date(time.dateTime)) / 1000));
+      const seconds = Math.max(0, Math.round((now() - new Date(time.dateTime)) / 1000));
       time.textContent = `for ${span(seconds)}`;
     }
   };

@@ -38,6 +38,21 @@ _LOOKS = {
     "reordered": ("approx", ""),
     "full-precision": ("check", ""),
 }
+# What a label says, in a sentence that can stand beside a verdict.
+LABELS = {
+    "full-precision": "Its error is at most twice eager's own, measured against double precision.",
+    "reordered": "Its error is up to ten times eager's own, as another order of summation makes it.",
+    "reduced-precision": "Its error is more than ten times eager's own: it computes in fewer bits, and no speed is claimed.",
+    "no-own-kernels": "None of its time is spent in kernels of its own: PyTorch or another library does the work. "
+    "This run does not ask for own kernels, so it may still win.",
+    "degenerate": "A trivial program passes the same check, so the verdict says little and no speed is claimed.",
+    "stochastic": "The reference gives other results on the same input.",
+    "inputs-constant": "get_inputs() gives the same content each time, so a remembered result would not show.",
+    "clocks-disagree": "A clock in another process saw more time than the program's own, so no speed is claimed.",
+    "unstable-timing": "A second process measured another speed.",
+    "below-floor": "It claims less time than reading its inputs takes on this device.",
+    "unsafe-sandbox": "It ran without a sandbox.",
+}
 _LIVE = ("analysing", "planning", "coding", "building", "checking", "timing", "profiling", "deciding", "coded")
 
 

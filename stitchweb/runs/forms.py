@@ -6,8 +6,8 @@ from django import forms
 
 from agents.state import Budget, Options
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
+from stitchweb.runs import runners
 from stitchweb.runs.dispatch import runner_queue
-from stitchweb.runs.runners import served
 
 TARGETS = ("cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 ENGINEERS = (("offline", "templates and tuning, no key, no cost"),)
@@ -63,9 +63,10 @@ class OptionsForm(forms.Form):
 
     def choices(self) -> dict[str, object]:
         """What the template draws beside the fields; of each target whether it has a runner now. One query."""
-        there = served()
+        there = runners.there()
+        words = {None: "no runner now", False: "runner starting", True: ""}
         return {
-            "targets": [(target, runner_queue(target) in there) for target in TARGETS],
+            "targets": [(target, words[there.get(runner_queue(target))]) for target in TARGETS],
             "engineers": ENGINEERS,
             "protocols": [(name, PROTOCOL_WORDS.get(name, "")) for name in PROTOCOLS],
             "precisions": [(p.value, PRECISION_WORDS[p]) for p in Precision],

@@ -17,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from agents.events import Event, events_of_progress, storable
 from agents.state import Step
 from gpu_runner.broker import TASK
-from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, Progress, Report, Task
+from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CheckTask, Progress, Report, Task
 from stitchweb.programs.models import AnalysisState, Revision
-from stitchweb.runs import dispatch, events, runners
+from stitchweb.runs import dispatch, events, replays, runners
 from stitchweb.runs.models import RESTING, Job, JobState, Run
 from stitchweb.runs.models import Event as EventRow
 
@@ -51,16 +51,33 @@ def create_for_step(run: Run, step: Step, task: Task) -> Job:
         task=task.model_dump(mode="json"),
     )
     send_on_commit(job)
-    if why := why_waiting(job, runners.served()):
+    if why := why_waiting(job, runners.there()):
         tell_waiting(run, job, why)
     return job
 
 
-def why_waiting(job: Job, served: set[str]) -> str:
-    """Why no runner takes the job at this moment; empty when one is free for it. `served`: queues with a runner. One query."""
+def create_replay(run: Run, candidate: str, task: CheckTask, by: str) -> Job:
+    """The job that makes one draw of a check again, beside the run. The run is locked by the caller; sent on commit."""
+    job = Job.objects.create(
+        run=run,
+        kind=task.kind,
+        queue=dispatch.runner_queue(task.target),
+        candidate=candidate,
+        task=task.model_dump(mode="json"),
+    )
+    send_on_commit(job)
+    replays.tell(run, replays.begun(job, by, why_waiting(job, runners.there())), by)
+    return job
+
+
+def why_waiting(job: Job, there: dict[str, bool]) -> str:
+    """Why no runner takes the job at this moment; empty when one is free for it. `there`: see `runners.there`. One query."""
     target = job.queue.removeprefix("run.")
-    if job.queue not in served:
-        return f"No runner for {target} is there. The run goes on as soon as one is started."
+    what = "It is done" if job.replays else "The run goes on"
+    if job.queue not in there:
+        return f"No runner for {target} is there. {what} as soon as one is started."
+    if not there[job.queue]:
+        return f"The runner for {target} is starting. {what} as soon as it is there."
     ahead = Job.objects.filter(queue=job.queue, state__in=OPEN, pk__lt=job.pk).count()
     if not ahead:
         return ""
@@ -111,8 +128,8 @@ def poke(run_id: int) -> None:
 
 
 def cancel_open(run: Run) -> None:
-    """The run has ended: its open jobs end too. Their runners learn it from the next answer."""
-    Job.objects.filter(run=run, state__in=OPEN).update(state=JobState.CANCELLED, done_at=timezone.now())
+    """The run has ended: its open steps end too. Their runners learn it from the next answer. Replays go on."""
+    Job.objects.filter(run=run, step__isnull=False, state__in=OPEN).update(state=JobState.CANCELLED, done_at=timezone.now())
 
 
 # ---- the runner's side
@@ -134,6 +151,8 @@ def claim(job_id: int, worker: str) -> str:
         runners.works(job)
         if job.revision_id:
             Revision.objects.filter(pk=job.revision_id).update(analysis_state=AnalysisState.RUNNING)
+        elif run is not None and job.replays:
+            replays.change(run, job, state="working")
         elif run is not None and was_waiting:
             tell_waiting(run, job, "")
     return mine
@@ -157,12 +176,14 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
             fields["lease_expires"] = _term(now)
             runners.works(job)
         Job.objects.filter(pk=job_id, claim=mine).update(**fields)
-        return bool(job.run_id and Run.objects.filter(pk=job.run_id, cancel_requested_at__isnull=False).exists())
+        return bool(job.step is not None and Run.objects.filter(pk=job.run_id, cancel_requested_at__isnull=False).exists())
     with transaction.atomic():
         job, run = locked(job_id)
         if job.claim != mine or job.state != JobState.CLAIMED:
             raise JobGone
-        if batch > job.batches and run is not None and not run.ended:
+        if batch > job.batches and run is not None and job.replays:
+            replays.progress(run, job, said)
+        elif batch > job.batches and run is not None and not run.ended:
             state, step, at = run.load(), _step(job), time.time()
             told = [
                 Event(seq=1, kind=kind, at=at, who="runner", payload=payload)
@@ -174,13 +195,13 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
         job.lease_expires = _term(now)
         job.save(update_fields=["batches", "lease_expires"])
         runners.works(job)
-        return bool(run and run.cancel_requested_at)
+        return bool(run and run.cancel_requested_at and not job.replays)
 
 
 @transaction.atomic
 def report(job_id: int, mine: str, body: dict[str, Any] | None, error: str, seconds: float) -> None:
     """Keep what came out, once; the same runner saying it again is answered alike. JobGone for anybody else."""
-    job, _ = locked(job_id)
+    job, run = locked(job_id)
     if job.claim != mine or job.state == JobState.CANCELLED:
         raise JobGone
     if job.state in (JobState.DONE, JobState.FAILED):
@@ -196,11 +217,14 @@ def report(job_id: int, mine: str, body: dict[str, Any] | None, error: str, seco
     job.report, job.error, job.seconds = body, storable(error)[:4000], max(0.0, seconds)
     job.done_at, job.lease_expires = timezone.now(), None
     job.save()
-    settle(job)
+    settle(job, run)
 
 
-def settle(job: Job) -> None:
-    """What follows from a job that has just ended."""
+def settle(job: Job, run: Run | None) -> None:
+    """What follows from a job that has just ended. `run`: its run, locked by the caller."""
+    if run is not None and job.replays:
+        replays.ended(run, job)
+        return
     if job.run_id:
         poke(job.run_id)
         return

@@ -52,6 +52,12 @@ def _status(p: dict[str, Any]) -> str:
     return ": ".join(told) or str(p.get("status", "")).replace("_", " ")
 
 
+def _replay(p: dict[str, Any]) -> str:
+    seen = p.get("seen") or {}
+    told = p.get("doing") or p.get("waiting") or seen.get("value") or p.get("sentence")
+    return f"replay {p.get('state')}" + (f", {told}" if told else "")
+
+
 def _gain(p: dict[str, Any]) -> str:
     text = f"{p.get('id')} {p.get('title', '')}: {p.get('status')}"
     if p.get("measured"):
@@ -85,6 +91,8 @@ def _sentence(kind: str, p: dict[str, Any]) -> str:
     if kind == "control.changed":
         text = f"{request_words(str(p.get('kind', '')))} {p.get('state')}"
         return f"{text}: {p['text']}" if p.get("text") else text
+    if kind == "replay.changed":
+        return f"{p.get('candidate')}, {p.get('name')}: " + _replay(p)
     if kind == "run.finished":
         return str(p.get("sentence", ""))
     return ""

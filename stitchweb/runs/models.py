@@ -185,7 +185,9 @@ class JobState(models.TextChoices):
 
 
 class Job(models.Model):
-    """One task for a runner: a step of a run, or the analysis of a revision. The row is the outbox.
+    """One task for a runner: a step of a run, a check of it made again (then `step` is None), or the analysis of a revision.
+
+    The row is the outbox.
 
     `claim` names the one delivery that may report; a lease that runs out makes the job free for another. `batches` counts the
     progress batches taken from that delivery, so that a repeated one is told apart. `error`: why the machine could not.
@@ -218,7 +220,7 @@ class Job(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "step"], name="one_job_per_step"),
             models.CheckConstraint(
-                condition=models.Q(run__isnull=False, step__isnull=False, revision__isnull=True)
+                condition=models.Q(run__isnull=False, revision__isnull=True)
                 | models.Q(run__isnull=True, step__isnull=True, revision__isnull=False),
                 name="job_has_one_purpose",
             ),
@@ -232,13 +234,22 @@ class Job(models.Model):
     def open(self) -> bool:
         return self.state in (JobState.QUEUED, JobState.CLAIMED)
 
+    @property
+    def replays(self) -> bool:
+        """Whether it is a check made again beside its run: nothing of the loop waits for it."""
+        return self.run_id is not None and self.step is None
+
 
 class Runner(models.Model):
-    """A runner that said it is there, under the name that its jobs have in `worker`. Forgotten a week after its last word."""
+    """A runner that said it is there, under the name that its jobs have in `worker`. Forgotten a week after its last word.
+
+    `starting`: it has said nothing yet, but was started at `heard_at`.
+    """
 
     name = models.CharField(max_length=120, primary_key=True)
     queues = models.JSONField(default=list)
     heard_at = models.DateTimeField()
+    starting = models.BooleanField(default=False)
 
     def __str__(self) -> str:
         return self.name

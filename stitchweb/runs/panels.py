@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agents.events import CandidateView, ControlView, View
+from agents.events import CandidateView, ControlView, ReplayView, View, replay_key
 from agents.state import Status
-from gpu_runner.contracts import Interval, Speed, TimingReport
+from gpu_runner.contracts import CheckRow, Interval, Speed, TimingReport
 from stitchweb.runs import rail
 from stitchweb.runs.lines import request_words
+from stitchweb.runs.replays import Comparison, compare
 
 REFERENCE = "reference"
 GROUPS = {
@@ -156,6 +157,7 @@ def state(view: View) -> dict[str, Any]:
         "median_ms": median,
         "of_floor": floor / median if floor and median else None,
         "budget": budget(view),
+        "working_since": view.working_since,
         "result": view.result,
         "refusal": view.analysis.refusal if view.analysis else None,
         "nulls": view.analysis.nulls if view.analysis else (),
@@ -296,10 +298,30 @@ def build(view: View, cid: str) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class CheckLine:
+    """A row of the check matrix. `key` names its draw for a replay, empty where there is none; `again` is the newest replay."""
+
+    row: CheckRow
+    key: str = ""
+    again: ReplayView | None = None
+    compared: Comparison | None = None
+
+
+def _line(view: View, row: CheckRow, settled: bool) -> CheckLine:
+    if row.replay is None or not settled:
+        return CheckLine(row)
+    key = replay_key(row.replay)
+    again = view.replays.get(key)
+    return CheckLine(row, key, again, compare(row, again.seen) if again and again.seen else None)
+
+
 def checks(view: View, cid: str) -> dict[str, Any]:
     candidate = view.candidates.get(cid)
+    settled = candidate is not None and candidate.verdict is not None and bool(candidate.rows)
     rows = (candidate.rows if candidate else ()) or view.live_rows.get(cid, ())
-    grouped = {key: [r for r in rows if r.group == key] for key in GROUPS}
+    grouped = {key: [_line(view, r, settled) for r in rows if r.group == key] for key in GROUPS}
+    check = (candidate.check if candidate else None) or {}
     return {
         "cid": cid,
         "columns": [
@@ -313,7 +335,10 @@ def checks(view: View, cid: str) -> dict[str, Any]:
         "verdict": candidate.verdict if candidate else None,
         "sentence": candidate.sentence if candidate else "",
         "labels": candidate.labels if candidate else (),
-        "coverage": candidate.check.get("coverage") if candidate and candidate.check else None,
+        "hack": check.get("hack"),
+        "suspects": [kind for kind in check.get("suspects") or () if kind != check.get("hack")],
+        "coverage": check.get("coverage"),
+        "required": bool(view.header and view.header.require_own_kernels),
         "ended": view.status.status.ended,
         "under_way": _under_way(view, candidate, "checking"),
     }

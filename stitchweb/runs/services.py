@@ -10,19 +10,21 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from agents.events import created, requested
+from agents.events import created, replay_key, requested
 from agents.loop.steering import refusal
 from agents.state import Control as ControlRequest
 from agents.state import Options, State
-from agents.steps import hand_made
+from agents.steps import hand_made, replay_task
 from stitchweb.programs.models import Revision
-from stitchweb.runs import dispatch, events
+from stitchweb.runs import dispatch, events, jobbook, replays
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.blobs import RunBlobs
-from stitchweb.runs.models import Control, Run, RunState
+from stitchweb.runs.history import view_of
+from stitchweb.runs.models import Control, Job, JobState, Run, RunState
 from stitchweb.teams.access import WORKERS, require_role
 from stitchweb.teams.models import User
 
+MOST_REPLAYS = 8  # of one run at once: they take a runner's time from others' steps
 CONTROLS = ("pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch")
 
 
@@ -83,6 +85,49 @@ def engineer_name(options: Options) -> str:
     """One name when all roles have the same engineer, else the three."""
     names = (options.planner, options.coder, options.verifier)
     return (names[0] if len(set(names)) == 1 else " / ".join(names))[:80]
+
+
+@transaction.atomic
+def replay(user: User, run: Run, candidate: str, row: str) -> Job:
+    """Have one recorded draw of a candidate's check made again, also of an ended run; `row` is its `replay_key`.
+
+    ControlRefused with a sentence when there is no such draw or it is under way; PermissionDenied without a worker's role.
+    """
+    run_to_steer(user, run.pk)
+    locked = events.lock(run.pk)
+    view = view_of(run.pk)
+    known = view.candidates.get(candidate)
+    wanted = next((r.replay for r in (known.rows if known else ()) if r.replay and replay_key(r.replay) == row), None)
+    if wanted is None:
+        raise ControlRefused("This check has no draw that could be replayed. Reload the page: it may be another by now.")
+    under_way = [r for r in view.replays.values() if r.open]
+    if any(r.row == row for r in under_way):
+        raise ControlRefused(f"“{wanted.name}” of {candidate} is being replayed already.")
+    if len(under_way) >= MOST_REPLAYS:
+        raise ControlRefused(f"{len(under_way)} checks of this run are being replayed. Wait for one to end, or cancel one.")
+    try:
+        task = replay_task(locked.load(), candidate, wanted, RunBlobs(run.pk))
+    except (KeyError, ValueError) as error:
+        raise ControlRefused("The program of this check is not stored here any more, so it cannot be replayed.") from error
+    return jobbook.create_replay(locked, candidate, task, str(user))
+
+
+@transaction.atomic
+def stop_replay(user: User, run: Run, job_id: int) -> Job:
+    """End a replay; its runner learns it from the next answer. Nothing happens to one that has ended.
+
+    ControlRefused when the run has no such replay; PermissionDenied without a worker's role.
+    """
+    run_to_steer(user, run.pk)
+    locked = events.lock(run.pk)
+    job = Job.objects.select_for_update().filter(pk=job_id, run=locked, step__isnull=True).first()
+    if job is None:
+        raise ControlRefused("This run has no such replay.")
+    if job.open:
+        job.state, job.done_at, job.lease_expires = JobState.CANCELLED, timezone.now(), None
+        job.save(update_fields=["state", "done_at", "lease_expires"])
+        replays.change(locked, job, str(user), state="cancelled", sentence=f"Cancelled by {user}.")
+    return job
 
 
 @transaction.atomic

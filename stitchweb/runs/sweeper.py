@@ -15,7 +15,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from stitchweb.core.databases import refresh_statistics
-from stitchweb.runs import dispatch, jobbook, runners
+from stitchweb.runs import dispatch, jobbook, replays, runners
 from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run
 from stitchweb.teams.models import LoginLink
 
@@ -68,12 +68,16 @@ def _free_lost_jobs() -> int:
                 job.state, job.done_at, job.lease_expires = JobState.FAILED, timezone.now(), None
                 job.error = f"The runner fell silent during this step, {job.claims} times in a row; last it was {job.worker}."
                 job.save()
-                jobbook.settle(job)
+                jobbook.settle(job, run)
                 given_up += 1
                 continue
             job.state, job.sent_at, job.lease_expires = JobState.QUEUED, None, None
             job.save()
-            if run is not None:
+            if run is not None and job.replays:
+                replays.change(
+                    run, job, "system", state="asked", waiting=f"The runner {job.worker} fell silent; another does it."
+                )
+            elif run is not None:
                 jobbook.tell_waiting(run, job, f"The runner {job.worker} fell silent; the step is given to another.")
     return given_up
 
@@ -98,11 +102,11 @@ def _resend_jobs() -> int:
 def _say_why_they_wait() -> None:
     """On the pages of the runs that wait: whether a runner is there at all, and how much comes first by now."""
     old = timezone.now() - timedelta(seconds=PATIENCE_S)
-    waiting = Job.objects.filter(state=JobState.QUEUED, run__isnull=False, created_at__lt=old).select_related("run")
+    waiting = Job.objects.filter(state=JobState.QUEUED, step__isnull=False, created_at__lt=old).select_related("run")
     jobs = list(waiting.order_by("pk")[:MAX_TOLD])
-    served = runners.served() if jobs else set()
+    there = runners.there() if jobs else {}
     for job in jobs:
-        why = jobbook.why_waiting(job, served) or "A runner is there, and has not taken the step yet."
+        why = jobbook.why_waiting(job, there) or "A runner is there, and has not taken the step yet."
         if job.run is None or jobbook.told_waiting(job.run) == why:
             continue
         with transaction.atomic():

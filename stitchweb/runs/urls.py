@@ -18,6 +18,7 @@ urlpatterns = [
     path("runs/<int:pk>/", page.run_page, name="run"),
     path("runs/<int:pk>/events", feed.events, name="run-events"),
     path("runs/<int:pk>/control", steer.steer, name="run-control"),
+    path("runs/<int:pk>/replay", steer.replay_check, name="run-replay"),
     path("runs/<int:pk>/again", steer.again, name="run-again"),
     path("runs/<int:pk>/plan", steer.edit_plan, name="run-plan"),
     path("runs/<int:pk>/candidates/<slug:cid>/diff", page.diff_fragment, name="run-diff"),

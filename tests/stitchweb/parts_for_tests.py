@@ -138,8 +138,14 @@ def full_timing(ms: float, eager: float = 4.38, default: float = 3.02) -> dict[s
 def check_rows(failed: str = "") -> list[dict[str, Any]]:
     """A check matrix; the row named `failed` did not hold."""
     rows: list[dict[str, Any]] = [
-        {"group": "declared", "name": f"draw {i}", "value": f"2.{i}e-7", "limit": "1e-4", "passed": True,
-         "replay": {"name": f"draw {i}", "group": "declared", "seed": 1000 + i}}
+        {
+            "group": "declared",
+            "name": f"draw {i}",
+            "value": f"2.{i}e-7",
+            "limit": "1e-4",
+            "passed": True,
+            "replay": {"name": f"draw {i}", "group": "declared", "seed": 1000 + i},
+        }
         for i in range(1, 6)
     ]
     rows += [

@@ -297,11 +297,11 @@ def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyo
 
 
 def test_a_runner_that_is_busy_counts_as_there(world: World, run: Run, conveyor: Conveyor) -> None:
-    assert runners.served() == set()
+    assert runners.there() == {}
     runner = Runner(conveyor.sent(TASK)[0]["job"])
     runner.claim()
-    assert runners.served() == {"run.cpu"}
+    assert runners.there() == {"run.cpu": True}
     Fleet.objects.update(heard_at=timezone.now() - timedelta(minutes=5))
-    assert runners.served() == set()
+    assert runners.there() == {}
     runner.progress(LINE)
-    assert runners.served() == {"run.cpu"}
+    assert runners.there() == {"run.cpu": True}

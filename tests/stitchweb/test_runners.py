@@ -93,3 +93,43 @@ def test_a_runner_that_fell_silent_is_not_idle_and_is_forgotten_in_the_end(world
     Runner.objects.update(heard_at=timezone.now() - runners.KEPT)
     runners.forget()
     assert not Runner.objects.exists()
+
+
+def test_a_runner_that_was_just_started_is_starting_until_it_says_something(world: World) -> None:
+    runners.started("cpu@here", ["run.cpu"])
+    assert runners.there() == {"run.cpu": False}
+    [row] = runners.recent()
+    assert row.state == "starting"
+    assert "cpu@here run.cpu starting" in shown(world)
+    runners.heard("cpu@here", ["run.cpu"])
+    assert runners.there() == {"run.cpu": True}
+    assert [row.state for row in runners.recent()] == ["idle"]
+
+
+def test_a_runner_that_never_came_is_not_starting_for_ever(world: World) -> None:
+    runners.started("cpu@here", ["run.cpu"])
+    Runner.objects.update(heard_at=timezone.now() - runners.STARTING)
+    assert runners.there() == {}
+    assert [row.state for row in runners.recent()] == ["not heard of"]
+
+
+def test_a_runner_beside_one_that_starts_is_there(world: World) -> None:
+    runners.heard("old", ["run.cpu"])
+    runners.started("new", ["run.cpu", "run.sm_90"])
+    assert runners.there() == {"run.cpu": True, "run.sm_90": False}
+
+
+def test_a_job_that_a_starting_runner_took_makes_it_one_that_is_there(world: World) -> None:
+    runners.started("quick", ["run.cpu"])
+    runners.works(did(world, "quick", JobState.CLAIMED, ago=0))
+    assert runners.there() == {"run.cpu": True}
+    assert [row.state for row in runners.recent()] == ["working"]
+
+
+def test_the_form_says_that_a_runner_is_starting(world: World) -> None:
+    runners.started("cpu@here", ["run.cpu"])
+    client = Client()
+    client.force_login(world.owner)
+    page = client.get("/upload/").content.decode()
+    assert ">cpu, runner starting</option>" in page
+    assert ">sm_90, no runner now</option>" in page

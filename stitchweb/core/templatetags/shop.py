@@ -23,6 +23,12 @@ for name in (
 
 
 @register.simple_tag
+def now_s() -> str:
+    """The server's clock, in seconds since the epoch: what counts on a page counts by it."""
+    return f"{datetime.now(UTC).timestamp():.3f}"
+
+
+@register.simple_tag
 def icon(name: str, label: str = "") -> SafeString:
     """An icon of the sprite. Hidden from screen readers unless it has a label: the word stands beside it."""
     if label:
@@ -76,6 +82,12 @@ def meter(share: float, label: str, accent: bool = False) -> SafeString:
 def get(mapping: Any, key: Any) -> Any:
     """`mapping[key]`, or None."""
     return mapping.get(key) if mapping else None
+
+
+@register.filter
+def label_words(label: str) -> str:
+    """What a label beside a verdict means, in a sentence."""
+    return verdicts.LABELS.get(str(label), "")
 
 
 @register.filter

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.events import View
@@ -19,7 +20,7 @@ from stitchweb.runs.dress import text_of
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Run
 from stitchweb.runs.panels import REFERENCE
-from stitchweb.runs.services import ControlRefused, control, run_again
+from stitchweb.runs.services import ControlRefused, control, replay, run_again, stop_replay
 from stitchweb.runs.views.page import known_candidate, writers_read
 
 MAX_TODOS = 40
@@ -43,15 +44,38 @@ def steer(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         control(request.user, run, kind, _data(kind, request))
     except ControlRefused as refusal:
-        if not request.htmx:
-            messages.error(request, str(refusal))
-            return redirect("run", pk)
-        answer = render(request, "runs/refused.html", {"reason": str(refusal)})
-        answer["HX-Retarget"], answer["HX-Reswap"] = "#steer-answer", "innerHTML"
-        return answer
+        return _refused(request, pk, refusal)
     if request.htmx:
         return HttpResponse(status=204)
     return redirect("run", pk)
+
+
+def _refused(request: HttpRequest, pk: int, refusal: ControlRefused) -> HttpResponse:
+    """The reason, on the page as it stands or on the page anew."""
+    if not request.htmx:
+        messages.error(request, str(refusal))
+        return redirect("run", pk)
+    answer = render(request, "runs/refused.html", {"reason": str(refusal)})
+    answer["HX-Retarget"], answer["HX-Reswap"] = "#steer-answer", "innerHTML"
+    return answer
+
+
+@login_required
+@require_POST
+def replay_check(request: HttpRequest, pk: int) -> HttpResponse:
+    """`row=c3/KEY`: that draw of c3's check again. `cancel=c3/ID`: not any more. Both from the panel of checks."""
+    run = run_to_steer(request.user, pk)
+    cid, _, row = (request.POST.get("row") or request.POST.get("cancel", "")).partition("/")
+    try:
+        if "cancel" in request.POST:
+            job = stop_replay(request.user, run, int(row[:18]) if row.isdecimal() else 0)
+        else:
+            job = replay(request.user, run, cid, row)
+    except ControlRefused as refusal:
+        return _refused(request, pk, refusal)
+    if request.htmx:
+        return HttpResponse(status=204)
+    return redirect(f"{reverse('run', args=[pk])}?candidate={job.candidate}#checks-{job.candidate}")
 
 
 @login_required

@@ -16,10 +16,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from gpu_runner.broker import runner_name
 from stitchweb.core.embedded import broker, running
 from stitchweb.core.embedded.gpus import visible_gpus
 from stitchweb.core.embedded.ports import holder, is_free
 from stitchweb.core.embedded.supervisor import CannotStart, Child, Supervisor
+from stitchweb.runs import runners
 from stitchweb.runs.first import login_address
 from stitchweb.runs.sweeper import release_everything
 
@@ -75,6 +77,10 @@ class Command(BaseCommand):
             release_everything()
         for child in self._children():
             supervisor.start(child)
+        for name, queue, env in self._runners():
+            command = [sys.executable, "-m", "gpu_runner.serve", queue, "--name", name]
+            supervisor.start(Child(name, command, env, grace_s=3.0))
+            runners.started(runner_name(name), [queue])
         link = login_address()
         connections.close_all()
         self._wait_for_web(supervisor)
@@ -90,13 +96,14 @@ class Command(BaseCommand):
             [python, manage, "agent"],
             grace_s=2.0,  # what it is thinking about is resumed from its row
         )
-        env = settings.RUNNER_ENV | {"REDIS_URL": settings.BROKER_URL}
-        yield Child("cpu", [python, "-m", "gpu_runner.serve", "run.cpu", "--name", "cpu"], env, grace_s=3.0)
-        for device, target in visible_gpus(env.get("CUDA_VISIBLE_DEVICES")):
-            own = env | {"CUDA_VISIBLE_DEVICES": device}
-            command = [python, "-m", "gpu_runner.serve", f"run.{target}", "--name", f"gpu{device}"]
-            yield Child(f"gpu{device}", command, own, grace_s=3.0)
         yield Child("sweeper", [python, manage, "sweep"], grace_s=1.0)
+
+    def _runners(self) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """Name, queue and environment of one runner per device."""
+        env = settings.RUNNER_ENV | {"REDIS_URL": settings.BROKER_URL}
+        yield "cpu", "run.cpu", env
+        for device, target in visible_gpus(env.get("CUDA_VISIBLE_DEVICES")):
+            yield f"gpu{device}", f"run.{target}", env | {"CUDA_VISIBLE_DEVICES": device}
 
     def _wait_for_web(self, supervisor: Supervisor) -> None:
         host = "127.0.0.1" if settings.HOST == "0.0.0.0" else settings.HOST  # noqa: S104
