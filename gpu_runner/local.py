@@ -79,7 +79,8 @@ class LocalHands:
                 self._session.close()
                 raise
             finally:
-                shared_pool().warm(job.held_limits, nodes)
+                # After a check its timing follows at once: it needs one, and an import beside it would spoil it.
+                shared_pool().warm(job.held_limits, nodes, count=1 if isinstance(task, CheckTask) else None)
             return _signed(report, task.target, time.monotonic() - started)
 
     def _measure(self, job: Job, task: AnalyseTask | CheckTask | TimeTask | ProfileTask) -> Report:

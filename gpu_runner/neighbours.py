@@ -8,82 +8,156 @@ dropped.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 MAX_THREADS = 1500  # a look at more would cost more than it tells
+_BYTES = 512  # of a `stat`: the name is at most 64 of them, the state follows
 
 
+@dataclass
+class _Thread:
+    """One thread with its files kept open, so that a look is one read."""
+
+    pid: int
+    first: bool  # it is its process' first
+    schedstat: int
+    stat: int
+
+    def ran(self) -> int:
+        """Nanoseconds on a CPU so far; OSError once it has ended."""
+        return int(os.pread(self.schedstat, 64, 0).split(b" ", 1)[0] or 0)
+
+    def runs(self) -> bool:
+        """Whether it runs or wants to."""
+        return os.pread(self.stat, _BYTES, 0).rpartition(b") ")[2][:1] == b"R"
+
+    def close(self) -> None:
+        os.close(self.schedstat)
+        os.close(self.stat)
+
+
+@dataclass
 class Neighbours:
-    """Reads how long every thread of the machine has run. `start` before a call, `share` after it."""
+    """Every thread of the machine, looked up anew whenever one was started since. Not thread-safe; close it.
 
-    def __init__(self) -> None:
-        self._idle: set[str] = set()  # kernel threads: too many to read, too small to matter
-        self._mine: set[str] = set()
-        self._before: dict[str, int] = {}
-        self._since = 0
+    The kernel brings the nanoseconds of a running thread up to date every few milliseconds, those of a sleeping one are exact.
+    """
+
+    _threads: dict[str, _Thread] = field(default_factory=dict)  # by "pid/tid"
+    _kernel: set[str] = field(default_factory=set)  # kernel threads: too many to read, too small to matter
+    _families: dict[int, set[int]] = field(default_factory=dict)
+    _seen: str = ""  # the last process id that was given out when we looked
+    _mine: set[int] = field(default_factory=set)
+    _before: dict[str, int] = field(default_factory=dict)
+    _since: int = 0
 
     def start(self, root: int) -> None:
         """The call of the program whose outermost process is `root` begins."""
-        self._mine = {str(os.getpid()), *map(str, _descendants(root))}
-        self._before = dict(self._times())
+        self._renew()
+        self._mine = {os.getpid(), *self._family(root)}
+        self._before = self._others()
         self._since = time.perf_counter_ns()
 
     def share(self) -> float | None:
         """CPU time that others took since `start`, as a share of one core (0.5: half a core). None where it cannot be seen."""
         elapsed = time.perf_counter_ns() - self._since
-        # A thread that is new since then may have run all the while.
-        others = sum(max(0, ran - self._before.get(path, 0)) for path, ran in self._times())
-        if not self._before or len(self._before) > MAX_THREADS:
+        self._renew()  # a thread that is new since then may have run all the while
+        now = self._others()
+        if not self._before or len(now) > _most():
             return None
-        return others / max(1, elapsed)
+        return sum(max(0, ran - self._before.get(name, 0)) for name, ran in now.items()) / max(1, elapsed)
 
-    def _times(self) -> Iterator[tuple[str, int]]:
-        """(thread, nanoseconds it has run) of every thread but the program's and ours."""
-        seen = 0
-        for pid in filter(str.isdecimal, os.listdir("/proc")):
-            if pid in self._mine or pid in self._idle:
-                continue
-            try:
-                if _is_kernel(pid):
-                    self._idle.add(pid)
-                    continue
-                for thread in os.listdir(f"/proc/{pid}/task"):
-                    path = f"/proc/{pid}/task/{thread}/schedstat"
-                    yield path, int(_read(path).split()[0])
-                    seen += 1
-            except (OSError, ValueError, IndexError):
-                continue  # it ended while we looked
-            if seen > MAX_THREADS:
-                return
+    def ran(self, root: int, first_threads: bool = False) -> int:
+        """Nanoseconds that the process `root` and all that it started have run so far; of first threads alone, if wanted."""
+        self._renew()
+        total = 0
+        for thread in self._of(self._family(root)):
+            if thread.first or not first_threads:
+                with contextlib.suppress(OSError):  # it ended while we looked
+                    total += thread.ran()
+        return total
 
-
-def ran(root: int, first_threads: bool = False) -> int:
-    """Nanoseconds that the process `root` and all that it started have run so far; of their first threads alone, if wanted.
-
-    The kernel brings the number of a running thread up to date every few milliseconds, that of a sleeping one is exact.
-    """
-    total = 0
-    for pid in _descendants(root):
-        try:
-            for thread in [str(pid)] if first_threads else os.listdir(f"/proc/{pid}/task"):
-                total += int(_read(f"/proc/{pid}/task/{thread}/schedstat").split()[0])
-        except (OSError, ValueError, IndexError):
-            continue  # it ended while we looked
-    return total
-
-
-def rests(root: int) -> bool:
-    """Whether no thread of the process `root`, and of all that it started, runs or wants to."""
-    for pid in _descendants(root):
-        try:
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                if _read(f"/proc/{pid}/task/{thread}/stat").rpartition(b") ")[2][:1] == b"R":
+    def rest(self, roots: Iterable[int]) -> bool:
+        """Whether no thread of these processes, and of all that they started, runs or wants to."""
+        self._renew()
+        for thread in self._of(set().union(*map(self._family, roots))):
+            with contextlib.suppress(OSError):
+                if thread.runs():
                     return False
+        return True
+
+    def close(self) -> None:
+        """Give the files back."""
+        for thread in self._threads.values():
+            thread.close()
+        self._threads.clear()
+        self._seen = ""
+
+    # ---- looking up --------------------------------------------------------------------------------------------------
+
+    def _of(self, pids: set[int]) -> list[_Thread]:
+        return [thread for thread in self._threads.values() if thread.pid in pids]
+
+    def _others(self) -> dict[str, int]:
+        found = {}
+        for name, thread in list(self._threads.items()):
+            if thread.pid not in self._mine:
+                try:
+                    found[name] = thread.ran()
+                except OSError:  # it ended; its id may be given out again
+                    self._threads.pop(name).close()
+        return found
+
+    def _family(self, root: int) -> set[int]:
+        family = self._families.get(root)
+        if family is None:
+            family = self._families[root] = set(_descendants(root))
+        return family
+
+    def _renew(self) -> None:
+        """Every new thread gets a new id, and the last one given out is the last word of `/proc/loadavg`."""
+        last = _read("/proc/loadavg").split()[-1].decode()
+        if last == self._seen:
+            return
+        self._seen = last
+        self._families.clear()
+        names = set()
+        for pid in filter(str.isdecimal, os.listdir("/proc")):
+            if pid in self._kernel:
+                continue
+            with contextlib.suppress(OSError):  # it ended while we looked
+                if _is_kernel(pid):
+                    self._kernel.add(pid)
+                    continue
+                for tid in os.listdir(f"/proc/{pid}/task"):
+                    names.add(f"{pid}/{tid}")
+                    if f"{pid}/{tid}" not in self._threads:
+                        self._add(pid, tid)
+            if len(names) > _most():
+                break
+        for gone in self._threads.keys() - names:
+            self._threads.pop(gone).close()
+
+    def _add(self, pid: str, tid: str) -> None:
+        folder = f"/proc/{pid}/task/{tid}"
+        first = os.open(f"{folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            second = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            continue  # it ended while we looked
-    return True
+            os.close(first)
+            raise
+        self._threads[f"{pid}/{tid}"] = _Thread(int(pid), pid == tid, first, second)
+
+
+def _most() -> int:
+    """How many threads are looked at: what is worth it, and a quarter of the files that we may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_THREADS if soft == resource.RLIM_INFINITY else min(MAX_THREADS, soft // 4)
 
 
 def _read(path: str) -> bytes:
@@ -102,9 +176,7 @@ def _is_kernel(pid: str) -> bool:
 def _descendants(root: int) -> list[int]:
     found = [root]
     for pid in found:
-        try:
+        with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
-        except OSError:
-            continue
     return found

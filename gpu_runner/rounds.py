@@ -12,7 +12,7 @@ from typing import Any
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
-from gpu_runner.neighbours import Neighbours, ran, rests
+from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
 from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
@@ -28,9 +28,11 @@ CHECK_SHARE = 0.1  # of the samples, where comparing all would cost more than me
 MOST_ROUNDS = 3
 RETAKES = 3  # at most so many samples are made for each that is kept
 SETTLE_S = 0.1
-LOOK_S = 0.001
+LOOK_S = 0.0005
+LOOK_DRAWS = 200  # of a bootstrap that only tells how narrow an interval is by now
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
 QUIET_SHARE = 0.03  # of a core; beyond the cores that the programs leave free, others may take no more in a kept sample
+SLOW_DRAW = 0.25  # of what a sample takes besides: drawing slower than this is done once a round
 SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
 
 # Order, storage and which results are looked at must not be guessable.
@@ -79,7 +81,7 @@ class Bench:
 
     def _inputs(self, first: bool) -> Value:
         """Content nobody has seen: a draw of its own, or where drawing is slow the round's draw under another scale."""
-        slow = self._draw_s > 0.5 * self._rest_s
+        slow = self._draw_s > SLOW_DRAW * self._rest_s
         options: dict[str, Any] = {}
         if self.always_scale or (slow and not first):
             options["scale"] = _secret.uniform(*SCALE)
@@ -102,13 +104,10 @@ class Bench:
         with closing(inputs):
             for name in _secret.sample(list(self.arms), len(self.arms)):
                 arm = self.arms[name]
-                storage = _secret.choice(("same", "fresh"))
-                prepared = time.perf_counter_ns()
-                arm.prepare(inputs, storage=storage, evict=evict_bytes(self.job.device))
-                prepared = time.perf_counter_ns() - prepared
+                before_ns, before_cpu_ns = self._prepare(arm, inputs)
                 # Whether a result will be looked at is decided, but not told, before the call.
                 calls[name] = self._go(name)
-                calls[name].before_ns = prepared
+                calls[name].before_ns, calls[name].before_cpu_ns = before_ns, before_cpu_ns
                 if look:
                     taken = time.perf_counter_ns()
                     arm.collect(calls[name])
@@ -122,31 +121,57 @@ class Bench:
             for name, call in calls.items():
                 if name != EAGER:
                     call.close()
-            self.close()
+            self._forget_last()
             self._last = calls[EAGER]
         return calls
 
     def close(self) -> None:
-        """Give back the result that is kept from sample to sample."""
+        """Give back the result that is kept from sample to sample, and the files of the neighbours."""
+        self._forget_last()
+        if self.neighbours is not None:
+            self.neighbours.close()
+
+    def _forget_last(self) -> None:
         if self._last is not None:
             self._last.close()
             self._last = None
+
+    def _prepare(self, arm: Program, inputs: Value) -> tuple[int, int]:
+        """Lay out the inputs. (the parent's clock around it, what the kernel saw the arm's processes run), in nanoseconds."""
+        storage, evict = _secret.choice(("same", "fresh")), evict_bytes(self.job.device)
+        # Whoever was asked last may still spin: it would take a core from another program, and lend its own a thread.
+        self._settle()
+        ran = self.neighbours.ran(arm.sandbox.pid) if self.neighbours else 0
+        started = time.perf_counter_ns()
+        arm.prepare(inputs, storage=storage, evict=evict)
+        elapsed = time.perf_counter_ns() - started
+        self._settle()  # ours leaves nothing running: what works on until the call begins is the program's
+        return elapsed, self.neighbours.ran(arm.sandbox.pid) - ran if self.neighbours else 0
+
+    def _settle(self) -> None:
+        """Wait until all programs rest, for a moment at most: OpenMP's threads spin for some milliseconds after a call, longer
+        where the cores are taken, and would slow the next program's call."""
+        if self.neighbours is None:
+            return
+        roots = [arm.sandbox.pid for arm in (*self.arms.values(), self.judge)]
+        until = time.monotonic() + SETTLE_S
+        while not self.neighbours.rest(roots) and time.monotonic() < until:
+            time.sleep(LOOK_S)
 
     def _go(self, name: str) -> Call:
         arm, candidate = self.arms[name], self.arms.get(CANDIDATE)
         if self.neighbours is None:
             return arm.go(self._timeout)
-        watched = candidate if name != CANDIDATE else None
-        _settle([other.sandbox.pid for key, other in self.arms.items() if key != name])
-        started, others = time.perf_counter_ns(), ran(watched.sandbox.pid) if watched else 0
-        own = ran(arm.sandbox.pid, first_threads=True)
+        watched = candidate.sandbox.pid if candidate and name != CANDIDATE else 0
+        started, others = time.perf_counter_ns(), self.neighbours.ran(watched) if watched else 0
+        own = self.neighbours.ran(arm.sandbox.pid, first_threads=True)
         self.neighbours.start(arm.sandbox.pid)
         call = arm.go(self._timeout)
         call.neighbours = self.neighbours.share()
         # Read last: by now the thread that answered sleeps, and its number is exact.
-        call.first_thread_ns = ran(arm.sandbox.pid, first_threads=True) - own
+        call.first_thread_ns = self.neighbours.ran(arm.sandbox.pid, first_threads=True) - own
         if watched:
-            self.busy.append((ran(watched.sandbox.pid) - others) / (time.perf_counter_ns() - started))
+            self.busy.append((self.neighbours.ran(watched) - others) / (time.perf_counter_ns() - started))
         return call
 
     def _worth_looking(self) -> bool:
@@ -206,6 +231,7 @@ class Bench:
                 if self.neighbours is not None:
                     first = [calls[name].first_thread_ns for calls in kept]
                     samples.unclaimed += [float(ran - time) for ran, time in zip(first, taken, strict=True)]
+                    samples.before_cpu += [float(calls[name].before_cpu_ns) for calls in kept]
                 samples.before += [float(calls[name].before_ns) for calls in kept]
                 samples.after += [float(calls[name].after_ns) for calls in kept if _same_form(calls, name)]
                 payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
@@ -217,7 +243,8 @@ class Bench:
             return False
         others = [samples for name, samples in self.samples.items() if name != CANDIDATE]
         fastest = min(others, key=lambda samples: median(samples.all))
-        ratio = paired_ratio(fastest.medians, self.samples[CANDIDATE].medians, self.protocol)
+        quickly = self.protocol.model_copy(update={"bootstrap_draws": LOOK_DRAWS})
+        ratio = paired_ratio(fastest.medians, self.samples[CANDIDATE].medians, quickly)
         return (ratio.high - ratio.low) / 2.0 > self.protocol.half_width * ratio.value
 
     def _round(self, each: int) -> list[dict[str, Call]]:
@@ -244,7 +271,7 @@ class Bench:
     def plan(self, rounds: int | None = None) -> tuple[int, int]:
         """(rounds, samples per round) that fit the budget, from the cost of the last sample."""
         rounds = rounds or self.protocol.rounds
-        cost = max(1e-4, self._rest_s + (self._draw_s if self._draw_s <= 0.5 * self._rest_s else 0.0))
+        cost = max(1e-4, self._rest_s + (self._draw_s if self._draw_s <= SLOW_DRAW * self._rest_s else 0.0))
         affordable = self.protocol.arm_budget_s * len(self.arms) / cost
         total = int(min(rounds * self.protocol.samples_per_round, affordable))
         if total < rounds:
@@ -254,14 +281,6 @@ class Bench:
 
 def _time(call: Call) -> int:
     return call.ns if call.device_ns is None else call.device_ns
-
-
-def _settle(roots: list[int]) -> None:
-    """Wait until these programs rest, for a moment at most: OpenMP's threads spin for some milliseconds after a call, longer
-    where the cores are taken, and would slow the next program's call."""
-    until = time.monotonic() + SETTLE_S
-    while not all(map(rests, roots)) and time.monotonic() < until:
-        time.sleep(LOOK_S)
 
 
 def _same_form(calls: dict[str, Call], name: str) -> bool:

@@ -16,8 +16,8 @@ AGREEMENT = 0.03
 HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0
 UNSEEN_SHARE = 0.5
-AROUND_SHARE = 0.5  # of the call: laying out and taking out vary with the allocator
-AROUND_NOISE = 0.8  # of eager's own time for it: right programs with own kernels were seen to need over two fifths more
+BEFORE_NOISE = 0.15  # of eager's own time for laying out the inputs
+AFTER_NOISE = 0.8  # of eager's own time for taking the results out: they may lie in caches, or in memory
 LEAST_AROUND = 5
 BUSY_SHARE = 0.25  # of a core, while others are called
 LEAST_BUSY = 8
@@ -33,6 +33,7 @@ class Samples:
     gaps: list[float] = field(default_factory=list)
     unclaimed: list[float] = field(default_factory=list)  # what its first thread ran meanwhile, minus the claim
     before: list[float] = field(default_factory=list)  # the parent's clock around laying out the inputs
+    before_cpu: list[float] = field(default_factory=list)  # what its processes ran from there until the call
     after: list[float] = field(default_factory=list)  # and around taking the results out, where they have eager's strides
 
     @property
@@ -186,16 +187,19 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
             Label.CLOCKS_DISAGREE,
             f"a clock outside saw {hidden / 1e6:.3g} ms more of each call than the program's own process",
         )
-    for when, mine, eager in (
-        ("inputs were laid out", samples[CANDIDATE].before, samples[EAGER].before),
-        ("results were taken out", samples[CANDIDATE].after, samples[EAGER].after),
+    mine, eager = samples[CANDIDATE], samples[EAGER]
+    for when, what, ours, theirs, share in (
+        ("inputs were laid out", "took", mine.before, eager.before, BEFORE_NOISE),
+        ("inputs were laid out", "worked", mine.before_cpu, eager.before_cpu, BEFORE_NOISE),
+        ("results were taken out", "took", mine.after, eager.after, AFTER_NOISE),
     ):
-        if len(mine) < LEAST_AROUND or len(eager) < LEAST_AROUND:
+        if min(len(ours), len(theirs)) < LEAST_AROUND:
             continue
-        outside, uncertain = hidden_ns(mine, eager)
-        around = max(AROUND_SHARE * (own + outside), AROUND_NOISE * median(eager))
+        outside, uncertain = hidden_ns(ours, theirs)
+        around = max(HIDDEN_SHARE * (own + outside), share * median(theirs))
         if outside > max(HIDDEN_FLOOR_NS, around, uncertain):
-            doubt(Label.CLOCKS_DISAGREE, f"it took {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
+            doubt(Label.CLOCKS_DISAGREE, f"it {what} {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
+            break
     if evidence.second is not None:
         both = (samples, evidence.second)
         first_ratio, again = (paired_ratio(s[EAGER].medians, s[CANDIDATE].medians, protocol) for s in both)

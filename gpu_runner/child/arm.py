@@ -10,7 +10,9 @@ import contextlib
 import ctypes
 import gc
 import os
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,6 +26,9 @@ _event = torch.cuda.Event
 _random = os.urandom
 _peek = ctypes.string_at
 _address = torch.Tensor.data_ptr
+_Thread = threading.Thread
+_search = ctypes.CDLL(None).memchr  # reads every byte where it does not find the value; lets other threads of Python run
+_search.argtypes, _search.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t), ctypes.c_void_p
 LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
 SEALED = 32  # elements of each result that are read the moment the call returns,
 SEALED_RESULTS = 8  # of so many results
@@ -47,12 +52,38 @@ def arithmetic(precision: str, device: str) -> contextlib.AbstractContextManager
     return stack
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Work of ours that leaves no thread of OpenMP spinning beside what is measured next."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def evict_caches(size: int, device: str) -> None:
-    """Push everything out of the last-level cache by rewriting `size` bytes that nobody else uses."""
+    """Push everything out of the caches by going over `size` bytes that nobody else uses.
+
+    On the CPU they are read, each core's share by a thread of its own, and by none of OpenMP's: those would spin afterwards,
+    and a program that shares torch's threads would find them awake, one that brings its own would not.
+    """
     block = _evict.get(device)
     if block is None or block.numel() * 4 < size:
-        block = _evict[device] = torch.zeros(max(1, size // 4), dtype=torch.int32, device=device)
-    block.add_(1)
+        block = _evict[device] = torch.ones(max(1, size // 4), dtype=torch.int32, device=device)
+    if device != "cpu":
+        block.add_(1)
+        return
+    cores = max(1, torch.get_num_threads())
+    share = size // cores
+    base = _address(block)
+    helpers = [_Thread(target=_search, args=(base + number * share, 2, share)) for number in range(1, cores)]
+    for helper in helpers:
+        helper.start()
+    _search(base, 2, share)
+    for helper in helpers:
+        helper.join()
 
 
 def reset_persisting_lines() -> None:
@@ -147,9 +178,9 @@ class Arm:
         `poison`: sizes in bytes of memory to poison. `watch`: remember the inputs' content, to see whether the call changes it.
         """
         self.output = self._seal = None
-        fresh = tensors.read(payload["inputs"], fd, self.device)
-        if not (payload.get("storage") == "same" and self._overwrite(fresh)):
-            self.inputs = list(fresh)
+        given = tensors.view(payload["inputs"], fd)
+        if not (payload.get("storage") == "same" and self._overwrite(payload["inputs"], given)):
+            self.inputs = list(tensors.copies(payload["inputs"], given, self.device))
         self._before = [tensors.fingerprint(t) for t in tensors.tensors_in(self.inputs)] if payload.get("watch") else []
         poison(payload.get("poison", []), self.device)
         if payload.get("evict"):
@@ -161,17 +192,14 @@ class Arm:
         gc.collect(0)
         return {}
 
-    def _overwrite(self, fresh: Any) -> bool:
-        old, new = tensors.tensors_in(self.inputs), tensors.tensors_in(fresh)
-        if [(t.shape, t.dtype, t.stride()) for t in old] != [(t.shape, t.dtype, t.stride()) for t in new]:
+    def _overwrite(self, manifest: dict[str, Any], given: list[Any]) -> bool:
+        """Write the content into the tensors of the last call; False where the form or what is no tensor differs."""
+        old, new = tensors.flatten(self.inputs)[1], list(zip(manifest["leaves"], given, strict=True))
+        if len(old) != len(new) or not all(_same_form(*pair) for pair in zip(old, new, strict=True)):
             return False
-        if any(0 in t.stride() for t in old):
-            return False  # an expanded tensor cannot be written through
-        literals = [leaf for leaf in tensors.flatten(self.inputs)[1] if not isinstance(leaf, torch.Tensor)]
-        if literals != [leaf for leaf in tensors.flatten(fresh)[1] if not isinstance(leaf, torch.Tensor)]:
-            return False
-        for target, source in zip(old, new, strict=True):
-            target.copy_(source)
+        for target, (_, source) in zip(old, new, strict=True):
+            if isinstance(target, torch.Tensor):
+                tensors.copy(target, source)
         return True
 
     def go(self) -> dict[str, Any]:
@@ -246,6 +274,15 @@ class Arm:
             found += [f"output {i} = earlier result" for t in earlier if tensors.overlap(result, t)][:1]
             found += [f"output {i} = output {k}" for k, t in enumerate(results[:i]) if tensors.overlap(result, t)]
         return found
+
+
+def _same_form(old: Any, given: tuple[dict[str, Any], Any]) -> bool:
+    """Whether an input can take a new content in place; an expanded tensor cannot be written through."""
+    entry, new = given
+    if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+        return type(old) is type(new) and bool(old == new)
+    form = [list(old.shape), list(old.stride()), old.dtype]
+    return form == [entry["shape"], entry["stride"], new.dtype] and 0 not in old.stride()
 
 
 def _sealed(output: Any) -> Seal | None:

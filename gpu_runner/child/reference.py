@@ -93,7 +93,8 @@ class Reference:
         if values is None:
             return {"unchanged": True}
         if scale is not None:
-            values = variants.scaled(values, scale, payload["seed"])
+            with arm.one_thread():
+                values = variants.scaled(values, scale, payload["seed"])
         if payload.get("jitter"):
             values = variants.jittered(values, payload["seed"])
         try:

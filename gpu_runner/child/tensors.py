@@ -14,12 +14,14 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import os
 import zlib
 from typing import Any
 
 import torch
 
 ALIGNMENT = 64
+_AT_ONCE = getattr(mmap, "MAP_POPULATE", 0)  # all pages of a mapping, not one fault each
 GUARD = 256  # bytes of a pattern before and after an input; a multiple of every alignment that a program may rely on
 _PATTERN = 0xFF  # NaN in every floating-point type: what reads too far shows in its result
 MAX_LEAVES = 4096
@@ -161,30 +163,52 @@ def write(value: Any, fd: int, start: int = 0) -> dict[str, Any]:
 
 
 def _fill(fd: int, size: int, entries: list[tuple[dict[str, Any], torch.Tensor]]) -> None:
-    try:
-        memory = mmap.mmap(fd, size)
-    except (ValueError, OSError) as error:
-        raise Unsupported(f"the values take {size / 2**20:.0f} MiB, more than the limit of this run: {error}") from error
+    room = os.fstat(fd).st_size
+    if size > room:
+        raise Unsupported(f"the values take {size / 2**20:.0f} MiB, more than the {room / 2**20:.0f} MiB of this run's limit")
+    memory = None
     for entry, tensor in entries:
-        if entry["nbytes"]:
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        if entry["nbytes"] and not _written(fd, entry["offset"], plain):
+            memory = memory or mmap.mmap(fd, size)
             window = torch.frombuffer(memory, dtype=torch.uint8, count=entry["nbytes"], offset=entry["offset"])
-            window.view(DTYPES[entry["dtype"]]).view(entry["shape"]).copy_(tensor.detach().resolve_conj().resolve_neg())
+            window.view(DTYPES[entry["dtype"]]).view(entry["shape"]).copy_(plain)
+
+
+def _written(fd: int, offset: int, tensor: torch.Tensor) -> bool:
+    """Whether it could be written as a file is: new pages then cost half of what a fault for each costs."""
+    size = tensor.numel() * tensor.element_size()
+    if tensor.device.type != "cpu" or not tensor.is_contiguous():
+        return False
+    left = memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
+    try:
+        while left:
+            done = os.pwrite(fd, left, offset)
+            left, offset = left[done:], offset + done
+    except OSError:
+        return False  # beyond the size of a file that this process may write, which does not hold for a mapping
+    return True
 
 
 def read(manifest: dict[str, Any], fd: int, device: str = "cpu") -> Any:
     """The value behind a manifest, as private copies on `device`. Views get the strides they had."""
-    leaves = [
+    return copies(manifest, view(manifest, fd), device)
+
+
+def copies(manifest: dict[str, Any], leaves: list[Any], device: str = "cpu") -> Any:
+    """The same of what `view` gave."""
+    private = [
         _restride(leaf, entry["stride"], device) if isinstance(leaf, torch.Tensor) else leaf
-        for entry, leaf in zip(manifest["leaves"], view(manifest, fd), strict=True)
+        for entry, leaf in zip(manifest["leaves"], leaves, strict=True)
     ]
-    return unflatten(manifest["tree"], leaves)
+    return unflatten(manifest["tree"], private)
 
 
 def view(manifest: dict[str, Any], fd: int) -> list[Any]:
     """The leaves without a copy: read-only windows onto the shared memory, contiguous."""
     size = manifest["bytes"]
     # Private, though nothing is written: older kernels refuse a shared mapping of sealed memory, even to read.
-    memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ) if size else None
+    memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE | _AT_ONCE, mmap.PROT_READ) if size else None
     leaves = []
     for entry in manifest["leaves"]:
         if entry["kind"] == "literal":
@@ -209,10 +233,22 @@ def _restride(content: torch.Tensor, stride: list[int], device: str) -> torch.Te
         if step == 0 and size > 1:
             base = base.narrow(dim, 0, 1)
     try:
-        copy = _guarded(base.shape, stride, content.dtype, device).copy_(base)
+        private = copy(_guarded(base.shape, stride, content.dtype, device), base)
     except RuntimeError:  # overlapping in some other way (unfold, as_strided): the content matters more than the trick
         return content.to(device, copy=True)
-    return copy.expand(shape)
+    return private.expand(shape)
+
+
+def copy(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """`target` with the content of `source`, of the same shape and dtype.
+
+    Where both are plain runs of bytes no thread of OpenMP is woken: it would spin for milliseconds beside what comes next.
+    """
+    plain = target.device.type == source.device.type == "cpu" and target.is_contiguous() and source.is_contiguous()
+    if not plain or target.dtype != source.dtype or target.shape != source.shape:
+        return target.copy_(source)
+    ctypes.memmove(target.data_ptr(), source.data_ptr(), target.numel() * target.element_size())
+    return target
 
 
 def _guarded(shape: Any, stride: list[int], dtype: torch.dtype, device: str) -> torch.Tensor:

@@ -18,6 +18,8 @@ from gpu_runner.hands import HandsError
 from gpu_runner.sandbox.process import Sandbox
 from gpu_runner.sandbox.spec import SandboxSpec
 
+_PREPARED_S = 60.0  # beyond it a machine is in such trouble that starting another makes no difference
+
 
 class Pool:
     """Holds at most `size` waiting sandboxes. Thread-safe."""
@@ -26,7 +28,8 @@ class Pool:
         self._size = size
         self._ready: list[Sandbox] = []
         self._changed = threading.Condition()
-        self._filling = 0
+        self._filling: list[tuple[Limits, tuple[str, ...]]] = []  # what is being prepared for
+        self._waiting = 0  # how many wait for one of those
         self._closed = False
 
     def warm(self, limits: Limits | None = None, devices: tuple[str, ...] = (), count: int | None = None) -> None:
@@ -36,22 +39,33 @@ class Pool:
         with self._changed:
             alike = [sandbox for sandbox in self._ready if _fits(sandbox, limits, devices)]
             strange = [sandbox for sandbox in self._ready if sandbox not in alike]
-            missing = wanted - len(alike) - self._filling
+            missing = wanted - len(alike) - len(self._filling)
             if missing <= 0 or self._closed:
                 return
-            room = self._size - len(alike) - self._filling
+            room = self._size - len(alike) - len(self._filling)
             self._ready = alike + strange[: max(0, room - missing)]
             dropped = strange[max(0, room - missing) :]
-            self._filling += missing
+            self._filling += [(limits, devices)] * missing
         for sandbox in dropped:
             sandbox.close()
-        threading.Thread(target=self._fill, args=(limits, devices, missing), name="stitchweb-pool", daemon=True).start()
+        for _ in range(missing):
+            threading.Thread(target=self._fill, args=(limits, devices), name="stitchweb-pool", daemon=True).start()
 
     def take(self, spec: SandboxSpec) -> Sandbox | None:
-        """A waiting sandbox with exactly these limits and devices, or None. It is the caller's from now on."""
+        """A waiting sandbox with exactly these limits and devices, or None. It is the caller's from now on.
+
+        One that is being prepared is waited for: it began earlier than any that the caller could start.
+        """
         while True:
             with self._changed:
-                found = next((waiting for waiting in self._ready if _fits(waiting, spec.limits, spec.devices)), None)
+                found = self._ready_for(spec)
+                if found is None and self._filling.count((spec.limits, spec.devices)) > self._waiting:
+                    self._waiting += 1
+                    self._changed.wait_for(
+                        lambda: self._ready_for(spec) or (spec.limits, spec.devices) not in self._filling, _PREPARED_S
+                    )
+                    self._waiting -= 1
+                    found = self._ready_for(spec)
                 if found is None:
                     return None
                 self._ready.remove(found)
@@ -59,33 +73,39 @@ class Pool:
                 return found
             found.close()
 
+    def _ready_for(self, spec: SandboxSpec) -> Sandbox | None:
+        return next((waiting for waiting in self._ready if _fits(waiting, spec.limits, spec.devices)), None)
+
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until no sandbox is being prepared."""
         with self._changed:
-            self._changed.wait_for(lambda: self._filling == 0, timeout)
+            self._changed.wait_for(lambda: not self._filling, timeout)
 
     def close(self) -> None:
         """Ends all that wait, and lets none follow."""
+        self._closed = True
+        self.drain()
+
+    def drain(self) -> None:
+        """Ends all that wait."""
         with self._changed:
-            self._closed = True
             waiting, self._ready = self._ready, []
         for sandbox in waiting:
             sandbox.close()
 
-    def _fill(self, limits: Limits, devices: tuple[str, ...], count: int) -> None:
-        for _ in range(count):
-            sandbox = None
-            # Whoever needs one starts its own and is told the reason.
-            with contextlib.suppress(HandsError, OSError):
-                sandbox = Sandbox(config(), limits, config().threads, devices, warm=True)
-            with self._changed:
-                self._filling -= 1
-                keep = sandbox is not None and not self._closed
-                if sandbox is not None and keep:
-                    self._ready.append(sandbox)
-                self._changed.notify_all()
-            if sandbox is not None and not keep:
-                sandbox.close()
+    def _fill(self, limits: Limits, devices: tuple[str, ...]) -> None:
+        sandbox = None
+        # Whoever needs one starts its own and is told the reason.
+        with contextlib.suppress(HandsError, OSError):
+            sandbox = Sandbox(config(), limits, config().threads, devices, warm=True)
+        with self._changed:
+            self._filling.remove((limits, devices))
+            keep = sandbox is not None and not self._closed
+            if sandbox is not None and keep:
+                self._ready.append(sandbox)
+            self._changed.notify_all()
+        if sandbox is not None and not keep:
+            sandbox.close()
 
 
 def _fits(sandbox: Sandbox, limits: Limits, devices: tuple[str, ...]) -> bool:

@@ -132,6 +132,9 @@ MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
     "the same": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(1.02e6)}), "verified not-distinguishable", ""),
     "hidden work": (a_hidden_gap, "verified not-claimed", "clocks-disagree"),
     "work while the inputs are laid out": (a_long(before=5e6), "verified not-claimed", "clocks-disagree"),
+    "work by another thread while the inputs are laid out": (
+        a_long(before=1e5, before_cpu=5e6), "verified not-claimed", "clocks-disagree",
+    ),
     "work while results are taken out": (a_long(after=5e6), "verified not-claimed", "clocks-disagree"),
     "a slow clock on a short program": (a_slow_clock, "verified not-claimed", "clocks-disagree"),
     "others slowed down": (change_timing(busy=[0.9] * 20), "hack:baseline_slowdown", ""),

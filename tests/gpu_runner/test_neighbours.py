@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import subprocess
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Source, TimeTask
-from gpu_runner.neighbours import Neighbours, ran, rests
+from gpu_runner.neighbours import Neighbours
 from tests.gpu_runner.programs import REFERENCE
 
 BURN = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn).start()\nburn()"
@@ -40,8 +41,13 @@ def _below(pid: int) -> str:
         return file.read()
 
 
-def watched(root: int, seconds: float = 0.3) -> float:
-    neighbours = Neighbours()
+@pytest.fixture
+def neighbours() -> Iterator[Neighbours]:
+    with contextlib.closing(Neighbours()) as made:
+        yield made
+
+
+def watched(neighbours: Neighbours, root: int, seconds: float = 0.3) -> float:
     neighbours.start(root)
     time.sleep(seconds)
     share = neighbours.share()
@@ -49,23 +55,34 @@ def watched(root: int, seconds: float = 0.3) -> float:
     return share
 
 
-def test_a_busy_neighbour_is_seen_and_the_programs_own_children_are_not() -> None:
+def test_a_busy_neighbour_is_seen_and_the_programs_own_children_are_not(neighbours: Neighbours) -> None:
     with burning() as pid, subprocess.Popen(["sleep", "60"]) as idle:
-        as_neighbour, as_program = watched(idle.pid), watched(pid)
+        as_neighbour, as_program = watched(neighbours, idle.pid), watched(neighbours, pid)
         idle.kill()
         # Whatever else runs here is in both; half a core is left for it, and for a machine that shares its cores.
         assert as_neighbour > as_program + 0.25
 
 
-def test_whether_a_program_rests_and_how_long_it_ran_is_known_with_all_it_started() -> None:
+def test_a_neighbour_that_began_after_the_call_is_seen_and_one_that_ended_costs_nothing(neighbours: Neighbours) -> None:
+    with subprocess.Popen(["sleep", "60"]) as idle:
+        quiet = watched(neighbours, idle.pid, 0.05)
+        neighbours.start(idle.pid)
+        with burning():
+            assert (neighbours.share() or 0.0) > quiet
+        assert watched(neighbours, idle.pid, 0.05) is not None
+        idle.kill()
+
+
+def test_whether_a_program_rests_and_how_long_it_ran_is_known_with_all_it_started(neighbours: Neighbours) -> None:
     with burning() as pid, subprocess.Popen(["sleep", "60"]) as idle:
-        before = ran(pid), ran(idle.pid)
+        before = neighbours.ran(pid), neighbours.ran(idle.pid)
         time.sleep(0.3)
-        assert ran(pid) - before[0] > 10_000_000
-        assert ran(pid, first_threads=True) < ran(pid)
-        assert not rests(pid)
-        assert rests(idle.pid)
-        assert ran(idle.pid) - before[1] < 10_000_000
+        assert neighbours.ran(pid) - before[0] > 10_000_000
+        assert neighbours.ran(pid, first_threads=True) < neighbours.ran(pid)
+        assert not neighbours.rest([pid])
+        assert not neighbours.rest([idle.pid, pid])
+        assert neighbours.rest([idle.pid])
+        assert neighbours.ran(idle.pid) - before[1] < 10_000_000
         idle.kill()
 
 
