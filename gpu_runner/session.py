@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
-from gpu_runner import ceilings
+from gpu_runner import baselines, ceilings
 from gpu_runner.build import build_library
 from gpu_runner.contracts import BuildTask, CandidateFiles, Protocol, Source, digest
 from gpu_runner.contracts.candidate import LIBRARY_FILE
@@ -16,7 +16,8 @@ from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.hands import HandsError
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ReferencePeer
 from gpu_runner.probing import Facts, probe
-from gpu_runner.values import ProgramEnded
+from gpu_runner.speed import Known
+from gpu_runner.values import ProgramEnded, closing
 
 KEPT = 2  # programs, each with its compiled arms: a task holds several arms of one program at a time
 
@@ -73,6 +74,8 @@ class Session:
         self._judge: JudgePeer | None = None
         self._references: dict[tuple[str, str], ReferencePeer] = {}  # (program, arm), the longest unused first
         self._facts: dict[str, Facts] = {}
+        self._counts: dict[str, dict[str, Any]] = {}
+        self._baselines: dict[str, Known] = {}
         self._measured: set[str] = set()  # targets whose ceilings were measured
 
     def __enter__(self) -> Self:
@@ -116,6 +119,34 @@ class Session:
             self._measured.add(target)
             info = device_info(target)
             ceilings.learn(info.name, info.torch, self.judge(job).ceilings(evict_bytes(job.device)))
+
+    def counts(self, job: Job, source: Source) -> dict[str, Any]:
+        """What one forward of a reference computes and reads; counted once."""
+        key = self.key(job, source)
+        if key not in self._counts:
+            reference = self.reference(job, source)
+            drawn = reference.draw(1)
+            if drawn is None:
+                raise ValueError("a plain draw always gives inputs")
+            with closing(drawn[0]):
+                counts = reference.about("counts", drawn[0])
+            self._counts[key] = counts if isinstance(counts, dict) else {}
+        return self._counts[key]
+
+    def baselines_key(self, job: Job, source: Source, protocol: Protocol, target: str) -> str:
+        """Under which baselines of a reference are kept."""
+        return baselines.key(self.key(job, source), protocol, device_info(target))
+
+    def baselines(self, key: str) -> Known | None:
+        """Compiled baselines that were measured before, by this session or an earlier one."""
+        if key not in self._baselines and (known := baselines.load(key)) is not None:
+            self._baselines[key] = known
+        return self._baselines.get(key)
+
+    def remember(self, key: str, known: Known) -> None:
+        """Keep measured baselines for the next candidate."""
+        self._baselines[key] = known
+        baselines.save(key, known)
 
     def reference(self, job: Job, source: Source, arm: str = "") -> ReferencePeer:
         """The program's process with its weights as constructed; `arm` names a mode of torch.compile."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_runner.contracts import ArmTiming, HackClass, Interval, Label, Precision, Protocol, Speed, TimingReport, Verdict
-from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.stats import agree, bootstrap, linked_ratio, median, noise, paired_ratio, percentile, speed_word
 from gpu_runner.verdict import Trouble, candidate_failure, numeric, precision_label, reference_failure, structural
 
 CANDIDATE = "candidate"
 EAGER = "eager"
 AGREEMENT = 0.03
+SAME_EAGER = 0.1  # eager then against eager now, beyond the noise of both: further apart, the machine is another
 HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0
 UNSEEN_SHARE = 0.5
@@ -57,17 +58,29 @@ class WrongCall:
 
 
 @dataclass
+class Known:
+    """Baselines that were measured before this candidate: eager and compiled arms side by side. `measured`: when, in UTC."""
+
+    samples: dict[str, Samples]
+    errors: dict[str, str] = field(default_factory=dict)
+    build_s: dict[str, float] = field(default_factory=dict)
+    measured: str = ""
+
+
+@dataclass
 class SpeedEvidence:
     """Everything the words over a timing rest on. `second`: eager and the candidate once more, in fresh processes.
 
-    `must_read`: bytes that lie in memory before a call and that any program must read. `error_ratio`: the candidate's error in
-    units of eager's own. `errors`: why an arm has no samples.
+    `known`: the baselines where they were not measured with this candidate. `must_read`: bytes that lie in memory before a
+    call and that any program must read. `error_ratio`: the candidate's error in units of eager's own. `errors`: why an arm has
+    no samples.
     """
 
     protocol: Protocol
     precision: Precision
     samples: dict[str, Samples] = field(default_factory=dict)
     second: dict[str, Samples] | None = None
+    known: Known | None = None
     errors: dict[str, str] = field(default_factory=dict)
     build_s: dict[str, float] = field(default_factory=dict)
     degenerate: bool = False
@@ -84,7 +97,8 @@ class SpeedEvidence:
 def timing_report(evidence: SpeedEvidence) -> TimingReport:
     """What may be said about the speed, with its sentence, labels and every figure."""
     protocol = evidence.protocol
-    failed: dict[str, Any] = {"errors": evidence.errors, "protocol": protocol.id}
+    known, errors = _known(evidence)
+    failed: dict[str, Any] = {"errors": errors, "protocol": protocol.id}
     if evidence.wrong is not None:
         return _wrong(evidence.wrong, protocol, failed)
     if evidence.trouble is not None:
@@ -97,22 +111,27 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
         sentence = f"While other arms were timed the program kept {share:.0%} of a core busy: to slow them is no speed."
         return TimingReport(verdict=Verdict.HACK, hack=HackClass.BASELINE_SLOWDOWN, sentence=sentence, **failed)
     samples = evidence.samples
-    timings = {name: _arm(name, arm, evidence) for name, arm in samples.items()}
+    timings = {name: _arm(name, arm, evidence) for name, arm in {**samples, **known}.items()}
+    now_ms = {name: _now_ms(name, evidence) for name in timings}
     baselines = [name for name in timings if name != CANDIDATE]
-    baseline = min(baselines, key=lambda name: timings[name].median_ms)
+    baseline = min(baselines, key=now_ms.__getitem__)
     compiled = [name for name in baselines if name != EAGER]
-    best_compiled = min(compiled, key=lambda name: timings[name].median_ms) if compiled else None
+    best_compiled = min(compiled, key=now_ms.__getitem__) if compiled else None
     measured_noise = noise(samples[EAGER].rounds, protocol)
     floor = _floor_ms(evidence)
     common: dict[str, Any] = {
-        "arms": tuple(timings.values()), "errors": evidence.errors, "baseline": baseline, "noise": measured_noise,
-        "floor_ms": floor, "protocol": protocol.id, "facts": evidence.facts,
+        "arms": tuple(timings.values()), "errors": errors, "baseline": baseline, "noise": measured_noise,
+        "floor_ms": floor, "protocol": protocol.id, "facts": evidence.facts | _known_facts(evidence),
     }  # fmt: skip
     if CANDIDATE not in samples:
         return TimingReport(**common, sentence=f"Eager takes {timings[EAGER].median_ms:.4g} ms.")
 
     def over(name: str) -> Interval:
-        return paired_ratio(samples[name].medians, samples[CANDIDATE].medians, protocol)
+        if name in samples:
+            return paired_ratio(samples[name].medians, samples[CANDIDATE].medians, protocol)
+        then = evidence.known.samples if evidence.known else {}
+        link = then[name].medians, then[EAGER].medians
+        return linked_ratio(link, (samples[EAGER].medians, samples[CANDIDATE].medians), protocol)
 
     over_baseline = over(baseline)
     labels, reasons = _doubts(evidence, timings[CANDIDATE].median_ms, floor)
@@ -127,6 +146,52 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
         sentence=_sentence(speed, over_baseline, baseline, reasons),
         labels=tuple(labels),
     )
+
+
+def eager_then_over_now(evidence: SpeedEvidence) -> float | None:
+    """The A/A test of baselines that were measured before: eager's time then over its time now; None where there are none."""
+    if evidence.known is None or EAGER not in evidence.samples:
+        return None
+    return median(evidence.known.samples[EAGER].all) / median(evidence.samples[EAGER].all)
+
+
+def known_holds(evidence: SpeedEvidence) -> bool:
+    """Whether eager is as fast as it was when the known baselines were measured."""
+    ratio = eager_then_over_now(evidence)
+    if ratio is None or evidence.known is None:
+        return False
+    both = (evidence.known.samples[EAGER].rounds, evidence.samples[EAGER].rounds)
+    most = 1.0 + SAME_EAGER + sum(noise(rounds, evidence.protocol) or 0.0 for rounds in both)
+    return 1.0 / most <= ratio <= most
+
+
+def _known(evidence: SpeedEvidence) -> tuple[dict[str, Samples], dict[str, str]]:
+    """(the known arms that count, why every arm without a number has none)."""
+    known = evidence.known
+    if known is None:
+        return {}, evidence.errors
+    arms = {name: samples for name, samples in known.samples.items() if name != EAGER}
+    if known_holds(evidence):
+        return arms, {**known.errors, **evidence.errors}
+    then_over_now = eager_then_over_now(evidence)
+    text = f"it was measured at {known.measured}, when eager took {then_over_now or 0.0:.2f} of what it takes now"
+    return {}, {**known.errors, **dict.fromkeys(arms, text), **evidence.errors}
+
+
+def _known_facts(evidence: SpeedEvidence) -> dict[str, Any]:
+    if evidence.known is None:
+        return {}
+    ratio, arms = eager_then_over_now(evidence), [name for name in evidence.known.samples if name != EAGER]
+    return {"known": {"arms": arms, "measured": evidence.known.measured, "eager_then_over_now": round(ratio or 0.0, 4)}}
+
+
+def _now_ms(name: str, evidence: SpeedEvidence) -> float:
+    """An arm's time; of one that was measured before, what it is by eager's time now."""
+    if name in evidence.samples or evidence.known is None:
+        return median(evidence.samples[name].all) / 1e6
+    then = evidence.known.samples
+    over_eager = median([a / b for a, b in zip(then[name].medians, then[EAGER].medians, strict=True)])
+    return over_eager * median(evidence.samples[EAGER].all) / 1e6
 
 
 def problem_of(wrong: WrongCall, protocol: Protocol) -> str:
@@ -248,7 +313,7 @@ def _arm(name: str, samples: Samples, evidence: SpeedEvidence) -> ArmTiming:
         p90_ms=percentile(values, 0.9),
         samples=len(values),
         rounds=tuple(m / 1e6 for m in samples.medians),
-        build_s=evidence.build_s.get(name),
+        build_s=((evidence.known.build_s if evidence.known else {}) | evidence.build_s).get(name),
     )
 
 

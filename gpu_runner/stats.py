@@ -49,6 +49,28 @@ def paired_ratio(baseline: Sequence[float], candidate: Sequence[float], protocol
     )
 
 
+def linked_ratio(
+    first: tuple[Sequence[float], Sequence[float]],
+    second: tuple[Sequence[float], Sequence[float]],
+    protocol: Protocol,
+    seed: int = 0,
+) -> Interval:
+    """A ratio over a third program that was measured beside both: (baseline, link) at one time, (link, candidate) at another.
+
+    Each pair is of medians by round; the two are independent, and so are their draws.
+    """
+    left, right = ([a / b for a, b in zip(*pair, strict=True)] for pair in (first, second))
+    if not left or not right:
+        raise ValueError("rounds must be paired")
+    generator = random.Random(seed)  # noqa: S311  resampling, not secrecy
+    drawn = sorted(
+        median(generator.choices(left, k=len(left))) * median(generator.choices(right, k=len(right)))
+        for _ in range(protocol.bootstrap_draws)
+    )
+    tail = (1.0 - protocol.confidence) / 2.0
+    return Interval(value=median(left) * median(right), low=percentile(drawn, tail), high=percentile(drawn, 1.0 - tail))
+
+
 def noise(rounds: Sequence[Sequence[float]], protocol: Protocol, seed: int = 0) -> float | None:
     """How far two timings of one program lie apart, 0.01 = 1 %: half the interval of an arm's even against its odd samples.
 

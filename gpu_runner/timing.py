@@ -7,6 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from gpu_runner.config import config, private_folder
@@ -19,7 +20,7 @@ from gpu_runner.probing import Facts, draw
 from gpu_runner.rounds import Bench, WrongResult, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
-from gpu_runner.speed import CANDIDATE, EAGER, SpeedEvidence, WrongCall, timing_report
+from gpu_runner.speed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall, interferes, known_holds, timing_report
 from gpu_runner.stats import median
 from gpu_runner.values import ProgramEnded, ProgramRefused, closing
 from gpu_runner.verdict import accepted, leaf_ratio
@@ -71,29 +72,62 @@ class Timer:
     def run(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, candidate: CandidatePeer | None) -> None:
         """Raises WrongResult, ProgramRefused and ProgramEnded for what the programs do."""
         arms: dict[str, Program] = {EAGER: reference}
-        for mode in self.protocol.arms:
-            if mode != EAGER and (arm := self._compiled(mode)) is not None:
-                arms[mode] = arm
+        key = self.session.baselines_key(self.job, self.task.source, self.protocol, self.task.target)
+        known = self.session.baselines(key) if self._modes else None
+        if known is None:
+            arms |= self._compiled_arms()
         if candidate is not None:
             arms[CANDIDATE] = candidate
         self.evidence.degenerate, self.evidence.inputs_constant = facts.degenerate, facts.inputs_constant
-        must_read = self._counts(reference).get("must_read")
+        must_read = self.session.counts(self.job, self.task.source).get("must_read")
         self.evidence.must_read = must_read if isinstance(must_read, int) and 0 < must_read < 1 << 50 else 0
         self.session.learn_ceilings(self.job, self.task.target)
         self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
         shared_pool().settle()
         with self._device():
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
-            with contextlib.closing(bench):
-                self.job.stage("warming up")
-                drop_failing(bench, bench.warm_up, self.errors)
-                self.job.stage("timing " + ", ".join(bench.arms))
-                drop_failing(bench, bench.measure, self.errors)
+            self._measure(bench)
             self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
+            if self._modes and known is None and not interferes(bench.busy):
+                self.session.remember(key, self._known(bench, self.errors))
+            self.evidence.known = known
+            if known is not None and not known_holds(self.evidence):
+                self.job.stage("eager is not as fast as when the baselines were measured: measuring them again")
+                self.evidence.known = self._baselines(reference, judge, facts)
+                self.session.remember(key, self.evidence.known)
             if candidate is not None and self.protocol.second_process:
                 self.evidence.second = self._second(reference, judge, facts).samples
 
+    def _measure(self, bench: Bench) -> None:
+        with contextlib.closing(bench):
+            self.job.stage("warming up")
+            drop_failing(bench, bench.warm_up, self.errors)
+            self.job.stage("timing " + ", ".join(bench.arms))
+            drop_failing(bench, bench.measure, self.errors)
+        for mode in self._modes:  # they are known from here on, and hold much memory
+            self.session.forget(self.job, self.task.source, mode)
+
+    @property
+    def _modes(self) -> list[str]:
+        return [mode for mode in self.protocol.arms if mode != EAGER]
+
+    def _baselines(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts) -> Known:
+        """Eager and the compiled arms beside each other, without the candidate."""
+        bench, _ = self._bench(reference, judge, facts, {EAGER: reference, **self._compiled_arms()})
+        self._measure(bench)
+        known = self._known(bench, self.errors)
+        self.errors.clear()  # they are the known ones'
+        return known
+
+    def _known(self, bench: Bench, errors: dict[str, str]) -> Known:
+        samples = {name: arm for name, arm in bench.samples.items() if name != CANDIDATE}
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return Known(samples, {mode: errors[mode] for mode in self._modes if mode in errors}, dict(self.evidence.build_s), now)
+
     # ---- arms --------------------------------------------------------------------------------------------------------
+
+    def _compiled_arms(self) -> dict[str, Program]:
+        return {mode: arm for mode in self._modes if (arm := self._compiled(mode)) is not None}
 
     def _compiled(self, mode: str) -> ReferencePeer | None:
         """A process with the compiled reference, called once so that it is compiled; None with the reason noted."""
@@ -125,16 +159,7 @@ class Timer:
 
     def _has_products(self) -> bool:
         """Whether one forward holds floating point operations that torch's counter knows: matrix products and convolutions."""
-        return bool(self._counts(self.session.reference(self.job, self.task.source)).get("flops"))
-
-    @staticmethod
-    def _counts(reference: ReferencePeer) -> dict[str, Any]:
-        drawn = reference.draw(1)
-        if drawn is None:
-            raise ValueError("a plain draw always gives inputs")
-        with closing(drawn[0]):
-            counts = reference.about("counts", drawn[0])
-        return counts if isinstance(counts, dict) else {}
+        return bool(self.session.counts(self.job, self.task.source).get("flops"))
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gpu_runner.contracts import PROTOCOLS, Interval, Speed
-from gpu_runner.stats import agree, bootstrap, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.stats import agree, bootstrap, linked_ratio, median, noise, paired_ratio, percentile, speed_word
 
 STRICT = PROTOCOLS["strict"]
 
@@ -105,3 +105,19 @@ def test_two_measurements_agree_when_their_intervals_nearly_touch():
 )
 def test_words_follow_the_rule(ratio, word):
     assert speed_word(ratio, STRICT) is word
+
+
+def test_a_ratio_over_a_third_program_is_the_product_of_two_and_as_uncertain_as_both():
+    generator = random.Random(5)
+    covered = 0
+    for trial in range(60):
+        compiled_over_eager, eager_over_candidate = a_run(generator, 10, 1 / 1.3), a_run(generator, 10, 2.0)
+        link = compiled_over_eager[1], compiled_over_eager[0]  # the baseline first: it takes 1 / 1.3 of eager's time
+        ratio = linked_ratio(link, eager_over_candidate, STRICT, seed=trial)
+        parts = [paired_ratio(*pair, STRICT) for pair in (link, eager_over_candidate)]
+        assert ratio.value == pytest.approx(parts[0].value * parts[1].value)
+        assert ratio.high - ratio.low > max(part.high - part.low for part in parts) * 0.9
+        covered += ratio.low <= 2.0 * 1.3 <= ratio.high
+    assert covered >= 54
+    with pytest.raises(ValueError, match="paired"):
+        linked_ratio(([], []), ([1.0], [1.0]), STRICT)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_runner import speed
+from gpu_runner.config import config
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Label, Source, Speed, TimeTask, TimingReport
 from gpu_runner.hacks.gallery import default_folder, entry_of
 from gpu_runner.hands import Cancelled
+from gpu_runner.local import LocalHands
 from tests.gpu_runner.programs import REFERENCE
 
 SLOW_REFERENCE = REFERENCE.replace(
@@ -179,6 +182,36 @@ def test_cancelling_ends_the_task_and_the_hands_go_on(measure):
     with pytest.raises(Cancelled):
         measure(SLOW_REFERENCE, RIGHT, progress=progress, cancelled=lambda: bool(started))
     assert measure(REFERENCE, None).arms
+
+
+def test_baselines_are_measured_once_and_again_when_eager_is_not_what_it_was(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUNNER_CACHE_DIR", str(tmp_path))
+    config.cache_clear()
+    # A mode without a meaning on the CPU: nothing is compiled, and its absence is known as well.
+    protocol = PROTOCOLS["quick"].model_copy(update={"arms": ("eager", "reduce-overhead"), "rounds": 3, "samples_per_round": 2})
+    files = CandidateFiles(files={"model_new.py": RIGHT})
+    task = TimeTask(target="cpu", source=Source(text=SLOW_REFERENCE), candidate=files, protocol=protocol, evidence=True)
+
+    def measured() -> str:
+        stages = []
+        with LocalHands() as hands:  # nothing but the file is common to them
+            report = hands.perform(task, progress=lambda p: stages.append(p.payload) if p.kind == "stage" else None)
+        assert isinstance(report, TimingReport)
+        assert "CPU" in report.errors["reduce-overhead"]
+        again = any("measuring them again" in stage["text"] for stage in stages)
+        return "again" if again else "known" if report.evidence["known"] else "first"
+
+    try:
+        assert measured() == "first"
+        [file] = (tmp_path / "baselines").glob("*.json")
+        monkeypatch.setattr(speed, "SAME_EAGER", 1e3)  # whatever else runs here
+        assert measured() == "known"
+        monkeypatch.setattr(speed, "SAME_EAGER", -10.0)
+        assert measured() == "again"
+        file.write_text("{}")
+        assert measured() == "first"
+    finally:
+        config.cache_clear()
 
 
 @pytest.mark.slow
