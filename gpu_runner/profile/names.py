@@ -14,6 +14,7 @@ MAX_SHORT = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # Absolute paths lose their folders: "/home/ada/net.py(12): forward" says whose machine it was.
 _FOLDERS = re.compile(r"(?<![\w.:])(?:[A-Za-z]:)?(?:[\\/]{1,2}[\w.@+~ -]{1,255})*[\\/]{1,2}(?=[\w.@+~-])")
+_ADDRESS = re.compile(r" (?:of [\w. ]{1,60}object )?at 0x[0-9a-fA-F]{1,16}")  # another one in each process
 _MANGLED = re.compile(r"_ZN?K?(?:St)?((?:\d+[A-Za-z_$]\w*)+)")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::")
 _OPERATOR = re.compile(r"operator ?\(\)")
@@ -30,7 +31,7 @@ def clean(name: str) -> str:
     text = _CONTROL.sub(" ", name[: 4 * MAX_NAME])
     if "/" in text or "\\" in text:
         text = _FOLDERS.sub("", text)
-    text = demangled(text.strip())
+    text = demangled(_ADDRESS.sub("", text).strip())
     return (text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…") or "unnamed"
 
 

@@ -116,7 +116,13 @@ def _host_only(trace: Trace, role: str) -> dict[str, Any]:
         threads[row.thread] = threads.get(row.thread, 0) + row.duration
     main = max(threads, key=lambda t: threads[t], default="")
     inside = [Row("user_annotation", ITERATION, start, end - start, main) for start, end in ranges]
-    summary, _ = summarise_host(role, {"torch": ""}, [*inside, *(r for r in rows if r.thread == main)], None, "", Work())
+    at = 0
+    for row in sorted((r for r in rows if r.thread == main), key=lambda r: r.start):
+        while at < len(ranges) and ranges[at][1] <= row.start:
+            at += 1
+        if at < len(ranges) and ranges[at][0] <= row.start and row.end <= ranges[at][1]:
+            inside.append(row)  # what encloses an iteration, as functions of Python do, is no part of it
+    summary, _ = summarise_host(role, {"torch": ""}, inside, None, "", Work())
     summary["window"]["basis"] = trace.basis
     summary["source"]["warnings"] = trace.warnings[:20]
     if trace.basis == "first_to_last":
