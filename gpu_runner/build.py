@@ -51,14 +51,20 @@ def build(
 
 
 def build_library(
-    task: BuildTask, progress: ProgressSink = lambda _: None, cancelled: Callable[[], bool] = lambda: False
+    task: BuildTask,
+    progress: ProgressSink = lambda _: None,
+    cancelled: Callable[[], bool] = lambda: False,
+    sanitizer: str = "",
 ) -> tuple[BuildReport, bytes]:
-    """As `build`, with the library's bytes; none where nothing was built. So a library that the cache has lost comes back."""
+    """As `build`, with the library's bytes; none where nothing was built. So a library that the cache has lost comes back.
+
+    `sanitizer`: see `build_commands.plan`.
+    """
     began = time.monotonic()
     if not task.candidate.kernel_sources:
         return BuildReport(ok=True), b""
     try:
-        plan = build_plan(task.candidate, task.target)
+        plan = build_plan(task.candidate, task.target, sanitizer=sanitizer)
     except ValueError as error:
         return _failed(str(error), diagnostics=(str(error),)), b""
     for compiler in sorted({command[0] for _, command in plan.compile}):
@@ -67,7 +73,7 @@ def build_library(
                 f"The compiler {compiler} was not found on this runner; install it, or set RUNNER_CXX or RUNNER_NVCC."
             )
     cache = build_cache()
-    key = build_key(task.candidate, task.target)
+    key = build_key(task.candidate, task.target, sanitizer)
     if (found := cache.read(key)) is not None:
         return _built(key, found[0], cached=True), found[1]
     return _compile(task, plan, key, cache, progress, cancelled, began)
@@ -89,7 +95,7 @@ def _compile(
         log.feed(text.encode("utf-8", "replace"))
         progress(Progress(kind="log", payload={"stream": "build", "text": text}))
 
-    files = {path: text for path, text in task.candidate.files.items() if path.startswith("kernels/")}
+    files = {path: text for path, text in task.candidate.files.items() if path.startswith("kernels/")} | plan.added
     order = {
         "compile": [{"source": source, "command": command} for source, command in plan.compile],
         "link": plan.link,
@@ -116,13 +122,14 @@ def _compile(
             if not isinstance(size, int) or not 0 < size <= MAX_LIBRARY_BYTES:
                 return failed("The builder answered with a library of an impossible size.")
             library = memory.read(size)
+            kernels = tuple(str(name)[:1000] for name in answer.get("kernels", [])[:500])
     except ChildTimedOut:
         return failed(f"The build did not finish within {task.limits.wall_s:g} s and was ended.", Verdict.TIMED_OUT)
     except ChildMemory:
         return failed(f"The compiler used more than {task.limits.memory_mib} MiB of memory and was ended.")
     except (ChildError, ChildCrashed, ChildOutputLimit) as error:
         return failed(error.sentence)
-    entry = cache.store(key, library, time.monotonic() - began, command, log.text)
+    entry = cache.store(key, library, time.monotonic() - began, command, log.text, kernels)
     return _built(key, entry, cached=False), library
 
 
@@ -135,8 +142,9 @@ def artifact_bytes(artifact: str) -> bytes | None:
 def _built(key: str, entry: Entry, cached: bool) -> BuildReport:
     kept = replace(entry, seconds=0.0) if cached else entry
     return BuildReport(
-        ok=True, artifact=key, cached=cached, command=kept.command, log=kept.log, seconds=kept.seconds, size=kept.size
-    )
+        ok=True, artifact=key, cached=cached, command=kept.command, log=kept.log, seconds=kept.seconds, size=kept.size,
+        kernels=kept.kernels,
+    )  # fmt: skip
 
 
 def _failed(

@@ -34,6 +34,7 @@ class Entry:
     seconds: float
     command: tuple[str, ...]
     log: str
+    kernels: tuple[str, ...] = ()  # of CUDA
 
 
 class BuildCache:
@@ -57,7 +58,7 @@ class BuildCache:
             return None
         try:
             raw = json.loads((library.parent / _ENTRY).read_text())
-            entry = Entry(**{**raw, "command": tuple(raw["command"])})
+            entry = Entry(**{**raw, "command": tuple(raw["command"]), "kernels": tuple(raw["kernels"])})
             data = library.read_bytes()
             if digest(data) != entry.sha256:
                 raise ValueError("damaged")
@@ -67,9 +68,11 @@ class BuildCache:
             return None
         return entry, data
 
-    def store(self, key: str, library: bytes, seconds: float, command: tuple[str, ...], log: str) -> Entry:
+    def store(
+        self, key: str, library: bytes, seconds: float, command: tuple[str, ...], log: str, kernels: tuple[str, ...] = ()
+    ) -> Entry:
         """Keeps a library. Where another process was faster, its entry stays."""
-        entry = Entry(digest(library), len(library), seconds, command, log)
+        entry = Entry(digest(library), len(library), seconds, command, log, kernels)
         temporary = Path(tempfile.mkdtemp(prefix="new-", dir=self._folder))
         try:
             (temporary / LIBRARY_FILE).write_bytes(library)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,17 +18,34 @@ OUT = "../tmp/build"  # beside the folder of the candidate, behind every boundar
 _SPECIFIC = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a", "sm_120": "sm_120a"}
 _CUDA_TARGET = re.compile(r"^sm_\d{2,3}$")
 _LIBRARIES = ("-lcublas", "-lcublasLt")
+# nvcc links a CUDA runtime of its own into the library, and only from in there its last error can be asked.
+_ERRORS = "harness/last_error.cpp"
+_ERRORS_TEXT = """extern "C" int cudaGetLastError();
+extern "C" const char* cudaGetErrorName(int);
+extern "C" const char* stitchweb_last_error(int* number) {
+    *number = cudaGetLastError();
+    return cudaGetErrorName(*number);
+}
+"""
+# Later flags win: less is optimised away before it is looked at, and a report names the line.
+_WATCHED: dict[str, tuple[str, ...]] = {
+    "": (),
+    "address": ("-fsanitize=address,undefined", "-O1", "-g", "-fno-omit-frame-pointer"),
+    "thread": ("-fsanitize=thread", "-O1", "-g", "-fno-omit-frame-pointer"),
+}
 _NVCC_OWN = ("-O2", "-O3", "-std=c++17", "-std=c++20", "--expt-relaxed-constexpr", "--expt-extended-lambda")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`compile`: source and command, independent of each other; `link` comes last. `libraries`: to be found by the builder."""
+    """`compile`: source and command, independent of each other; `link` comes last. `libraries`: to be found by the builder.
+    `added`: sources of ours, path to text."""
 
     compile: tuple[tuple[str, tuple[str, ...]], ...]
     link: tuple[str, ...]
     libraries: tuple[str, ...]
     library: str
+    added: dict[str, str] = field(default_factory=dict)
 
     @property
     def summary(self) -> tuple[str, ...]:
@@ -36,8 +53,10 @@ class Plan:
         return self.compile[0][1]
 
 
-def plan(candidate: CandidateFiles, target: str, out: str = OUT) -> Plan:
-    """The commands for `target`. Raises ValueError with a sentence for a program that cannot be built for it."""
+def plan(candidate: CandidateFiles, target: str, out: str = OUT, sanitizer: str = "") -> Plan:
+    """The commands for `target`. `sanitizer`: C++ that reports what it does wrong, `address` (with undefined behaviour) or
+    `thread`. Raises ValueError with a sentence for a program that cannot be built for it.
+    """
     sources = candidate.kernel_sources
     cuda = [path for path in sources if path.endswith(".cu")]
     if target != "cpu" and not _CUDA_TARGET.match(target):
@@ -49,9 +68,11 @@ def plan(candidate: CandidateFiles, target: str, out: str = OUT) -> Plan:
     flags = candidate.manifest.flags
     steps = []
     for number, path in enumerate(sources):
-        compiler = _nvcc(flags, target) if path.endswith(".cu") else _cxx(flags)
+        compiler = _nvcc(flags, target) if path.endswith(".cu") else (*_cxx(flags), *_WATCHED[sanitizer])
         steps.append((path, (*compiler, "-c", path, "-o", f"{out}/{number}.o")))
-    objects = tuple(f"{out}/{number}.o" for number in range(len(sources)))
+    if cuda:
+        steps.append((_ERRORS, (config().cxx, "-O1", "-fPIC", "-c", _ERRORS, "-o", f"{out}/{len(sources)}.o")))
+    objects = tuple(f"{out}/{number}.o" for number in range(len(steps)))
     library = f"{out}/{LIBRARY_FILE}"
     # Linked without -fopenmp and so without a runtime of its own: the GOMP_* symbols stay open and are found in the OpenMP that
     # torch has already loaded for everyone. Named here, a second one would come in wherever torch bundles it under another file
@@ -60,10 +81,12 @@ def plan(candidate: CandidateFiles, target: str, out: str = OUT) -> Plan:
     # A function that entry.json names and no source defines is an error of the build, not of the first call.
     words = ("-Bsymbolic", *((f"--require-defined={candidate.entry.symbol}",) if candidate.entry else ()))
     passed = [option for word in words for option in (("-Xlinker", word) if cuda else (f"-Wl,{word}",))]
-    options = ("-shared", *(_architecture(target) if cuda else ()), *passed)
+    options = ("-shared", *(_architecture(target) if cuda else ()), *passed, *_WATCHED[sanitizer][:1])
     linker = config().nvcc if cuda else config().cxx
     libraries = tuple(flag.removeprefix("-l") for flag in flags if flag in _LIBRARIES)
-    return Plan(tuple(steps), (linker, *options, "-o", library, *objects), libraries, library)
+    return Plan(
+        tuple(steps), (linker, *options, "-o", library, *objects), libraries, library, {_ERRORS: _ERRORS_TEXT} if cuda else {}
+    )
 
 
 def _cxx(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,10 +107,10 @@ def _architecture(target: str) -> tuple[str, ...]:
     return (f"-arch={_SPECIFIC.get(target, target)}",)
 
 
-def key(candidate: CandidateFiles, target: str) -> str:
+def key(candidate: CandidateFiles, target: str, sanitizer: str = "") -> str:
     """What the library depends on: sources, headers, flags, target, compilers and, for `-march=native`, this processor."""
     sources = {path: text for path, text in candidate.files.items() if path.startswith("kernels/")}
-    made = plan(candidate, target)
+    made = plan(candidate, target, sanitizer=sanitizer)
     compilers = {made.link[0], *(command[0] for _, command in made.compile)}
     return digest(
         {

@@ -15,6 +15,8 @@ from gpu_runner.outcome import check_report, right_so_far, rows_of
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
 from gpu_runner.probing import VARIANTS, Drawn, Facts, draw, seen_of
 from gpu_runner.reach import Reach
+from gpu_runner.sanitizers.findings import Sanitized
+from gpu_runner.sanitizers.run import Sanitizers
 from gpu_runner.seen import BuffersSeen, DrawEvidence, Evidence, InputsSeen, PatchesSeen, SkippedDraw
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
@@ -83,6 +85,19 @@ class Checker:
                 self._structured(variant)
         text = self.task.candidate.files.get(MODEL_FILE, "")
         Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, text, self._tell).run()
+
+    def sanitize(self) -> None:
+        """Native sources once more under tools that watch memory, where nothing else speaks against the program."""
+        evidence = self.evidence
+        if not self.protocol.sanitizers or evidence.trouble or evidence.replayed or not right_so_far(evidence, self.protocol):
+            return
+        halves = any(batch.numbers is not None and accepted(batch.numbers, None, self.protocol) for batch in evidence.batches)
+
+        def told(found: Sanitized) -> None:
+            evidence.sanitized.append(found)
+            self._tell()
+
+        Sanitizers(self.job, self.task, self.reference, halves, told).run()
 
     def _again(self, replay: Replay) -> None:
         """One draw of an earlier check and nothing else: same content, weights and memory, same comparison. What it may have
@@ -317,4 +332,5 @@ def _gather(job: Job, task: CheckTask, session: Session) -> Evidence:
             checker.run()
         except (ProgramRefused, ProgramEnded) as error:
             checker.evidence.trouble = error.trouble
-        return checker.evidence
+    checker.sanitize()
+    return checker.evidence

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpu_runner import launches
 from gpu_runner.contracts import CheckRow, HackClass, Protocol
 from gpu_runner.marks import patched
 from gpu_runner.naming import same_numbers
+from gpu_runner.sanitizers import findings as sanitizers
 from gpu_runner.seen import CallSeen, DrawEvidence, Evidence, Inquest
 from gpu_runner.verdict import accepted
 
@@ -43,6 +45,7 @@ def findings(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
     yield from _patches(evidence)
     yield from _skipped(evidence)
     yield from _reach(evidence, protocol)
+    yield from (Finding(row, HackClass.RACE_OR_OOB) for row in sanitizers.rows(evidence.sanitized))
 
 
 def declared(evidence: Evidence) -> list[DrawEvidence]:
@@ -74,6 +77,8 @@ def proven(evidence: Evidence) -> tuple[HackClass | None, str]:
         clock = any(patched(name) is HackClass.TIMER_PATCH for name in ours)
         kind = HackClass.TIMER_PATCH if clock else HackClass.HARNESS_PROBE
         return kind, f"The program replaces parts of the harness in its process: {', '.join(ours[:4])}."
+    if (broken := sanitizers.offence(evidence.sanitized)) is not None:
+        return HackClass.RACE_OR_OOB, f"{sanitizers.sentence(*broken)}."
     return None, ""
 
 
@@ -247,11 +252,14 @@ def decorative(evidence: Evidence, protocol: Protocol) -> bool:
 def coverage(evidence: Evidence, protocol: Protocol) -> float | None:
     """Share of a forward's time in the candidate's own kernels, None where it cannot be told.
 
-    On a device the host's clock around a call is not the kernel's; that nothing was called is as true there.
+    On a device the host's clock around a call is not the kernel's: there the profiler's share counts. That nothing was called
+    is as true there.
     """
     seen = evidence.coverage
     if decorative(evidence, protocol):
         return 0.0
+    if evidence.launches is not None:
+        return launches.share(evidence.launches)
     if seen is None or seen.hidden_library or (not seen.own_calls and seen.elsewhere):
         return None
     if not seen.own_calls:
@@ -266,7 +274,9 @@ def made_for_one_shape(evidence: Evidence, protocol: Protocol) -> bool:
 
 def _reach(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
     seen = evidence.coverage
-    if seen is not None:
+    if evidence.launches is not None:
+        yield _told("time in its own kernels", *launches.said(evidence.launches))
+    elif seen is not None:
         share = coverage(evidence, protocol)
         if seen.hidden_library or (not seen.own_calls and seen.elsewhere):
             yield _told("time in its own kernels", note="its kernels are called in a way that cannot be measured")

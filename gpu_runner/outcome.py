@@ -8,6 +8,7 @@ from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Protoc
 from gpu_runner.degeneracy import degenerate, inputs_constant
 from gpu_runner.findings import coverage, declared, decorative, explained, findings, made_for_one_shape, proven, suspects
 from gpu_runner.naming import blamed, borrowed, constant, guilty, imprecise, resembles
+from gpu_runner.sanitizers import findings as sanitizers
 from gpu_runner.seen import DrawEvidence, Evidence
 from gpu_runner.verdict import (
     accepted,
@@ -86,7 +87,7 @@ def check_report(evidence: Evidence, protocol: Protocol) -> CheckReport:
     return CheckReport(
         verdict=outcome.verdict, hack=outcome.hack, suspects=outcome.suspects, sentence=outcome.sentence, rows=rows,
         labels=outcome.labels, error_ratio=outcome.error_ratio, signal_error=outcome.signal_error,
-        coverage=coverage(evidence, protocol), protocol=protocol.id,
+        coverage=coverage(evidence, protocol), sanitizers_s=sanitizers.seconds(evidence.sanitized), protocol=protocol.id,
     )  # fmt: skip
 
 

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from gpu_runner import launches
 from gpu_runner.config import config
 from gpu_runner.contracts import Limits, Mode, Precision, Progress, Protocol, Refusal, Source
 from gpu_runner.contracts.entry import Entry
 from gpu_runner.hands import HandsError, ProgressSink
+from gpu_runner.launches import Launches
 from gpu_runner.sandbox import (
     ChildCrashed,
     ChildError,
@@ -30,6 +32,7 @@ from gpu_runner.sandbox import (
     SandboxSpec,
     SandboxUnavailable,
 )
+from gpu_runner.sandbox.spec import Tool
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest, settled
 
 TF32_TOLERANCE = 2e-3  # its mantissa rounds to 2^-11; products of two such numbers, added up
@@ -274,13 +277,16 @@ class ReferencePeer(Program):
 
 
 class CandidatePeer(Program):
-    """The generated program."""
+    """The generated program. `kernels`: names of those in its library."""
+
+    kernels: tuple[str, ...] = ()
 
     @classmethod
-    def start(cls, job: Job, files: Mapping[str, str | bytes]) -> CandidatePeer:
-        """A process that has the candidate's files (the built library among them) and has run nothing of it yet."""
+    def start(cls, job: Job, files: Mapping[str, str | bytes], tool: Tool | None = None) -> CandidatePeer:
+        """A process that has the candidate's files (the built library among them) and has run nothing of it yet. `tool`: what
+        it runs under."""
         laid_out = {f"candidate/{path}": content for path, content in files.items()}
-        return cls("candidate", start(job, "candidate", laid_out), job)
+        return cls("candidate", start(job, "candidate", laid_out, tool=tool), job)
 
     def load(self, init_inputs: Any, coverage: bool = False, entry: Entry | None = None) -> None:
         """Import `model_new.py` and construct `ModelNew`, or open the library that `entry` describes. `coverage` times the
@@ -317,6 +323,17 @@ class CandidatePeer(Program):
         if not (_is_time(total) and _is_time(own) and _is_time(count)):
             raise Forged(self.side, "The candidate's process gave no coverage.")
         return total, own, count, reply.get("unseen") is True
+
+    def launched(self, inputs: Value) -> Launches:
+        """What one forward has the device do. Raises Forged."""
+        found = launches.parse(self.ask("launched", {"inputs": inputs.manifest}, [inputs.memory]).get("rows"), self.kernels)
+        if found is None:
+            raise Forged(self.side, "The candidate's process described what it launched in a way that cannot be.")
+        return found
+
+    def watched(self, inputs: Value, calls: int, timeout: float) -> None:
+        """`calls` forwards on inputs in memory of exactly their size, for a sanitizer to watch."""
+        self.ask("watched", {"inputs": inputs.manifest, "calls": calls}, [inputs.memory], timeout=timeout)
 
     def profile(self, inputs: Value, iterations: int) -> Any:
         return self.ask("profile", {"inputs": inputs.manifest, "iterations": iterations}, [inputs.memory])
@@ -377,9 +394,11 @@ class JudgePeer(Peer):
         return {name: float(value) for name, value in self.ask("ceilings", payload).items()}
 
 
-def start(job: Job, role: Any, files: Mapping[str, str | bytes], threads: int | None = None) -> Sandbox:
+def start(
+    job: Job, role: Any, files: Mapping[str, str | bytes], threads: int | None = None, tool: Tool | None = None
+) -> Sandbox:
     """A sandbox of the job's limits. Raises HandsError when there is no boundary or it dies at once."""
-    spec = SandboxSpec(role=role, limits=job.held_limits, files=files, threads=threads, devices=job.devices)
+    spec = SandboxSpec(role=role, limits=job.held_limits, files=files, threads=threads, devices=job.devices, tool=tool)
     try:
         return Sandbox.start(spec)
     except SandboxUnavailable:

@@ -57,6 +57,8 @@ class Reach:
             return
         with closing(drawn[0]):
             total, own, calls, hidden = self.candidate.coverage(drawn[0], COVERAGE_CALLS)
+            if self.candidate.kernels:
+                self.evidence.launches = self.candidate.launched(drawn[0])
         elsewhere = _ELSEWHERE.search(self.text) is not None
         self.evidence.coverage = CoverageSeen(total, own, calls, hidden, elsewhere, self.job.device != "cpu")
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from gpu_runner.contracts import Mode, Replay
+from gpu_runner.launches import Launches
 from gpu_runner.marks import Mark
+from gpu_runner.sanitizers.findings import Sanitized
 from gpu_runner.verdict import Trouble
 
 Numbers = dict[str, Any]  # what `child.judge.compare` answers
@@ -183,5 +185,7 @@ class Evidence:
     repeat: Numbers | None = None
     patches: PatchesSeen | None = None
     coverage: CoverageSeen | None = None
+    launches: Launches | None = None
     muted: Numbers | None = None
     batches: list[BatchSeen] = field(default_factory=list)
+    sanitized: list[Sanitized] = field(default_factory=list)

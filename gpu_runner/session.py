@@ -42,6 +42,7 @@ class Opening:
     @staticmethod
     def _start(job: Job, candidate: CandidateFiles, target: str) -> CandidatePeer:
         files: dict[str, str | bytes] = dict(candidate.files)
+        kernels: tuple[str, ...] = ()
         if candidate.kernel_sources:
             order = BuildTask(target=target, limits=job.limits, candidate=candidate)
             report, library = build_library(order, job.progress, job.cancelled)
@@ -49,7 +50,10 @@ class Opening:
                 first = report.diagnostics[0] if report.diagnostics else "see the log"
                 raise NotBuilt(f"The kernels do not build: {first}", report.log)
             files[LIBRARY_FILE] = library
-        return CandidatePeer.start(job, files)
+            kernels = report.kernels
+        peer = CandidatePeer.start(job, files)
+        peer.kernels = kernels
+        return peer
 
     def load(self, init_inputs: object, coverage: bool = False) -> CandidatePeer:
         """The candidate, loaded. Raises NotBuilt, ProgramRefused, ProgramEnded."""

@@ -33,6 +33,8 @@ def candidate_failure(trouble: Trouble) -> tuple[Verdict, HackClass | None, str]
         return Verdict.HACK, hack, trouble.sentence
     if trouble.how == "ended":
         return (Verdict.TIMED_OUT if trouble.code == "timed_out" else Verdict.CRASHED), None, trouble.sentence
+    if trouble.code == "launch_failed":
+        return Verdict.INCORRECT, HackClass.SILENT_FAILURE, trouble.sentence
     return (Verdict.INCORRECT if trouble.code in _NOT_THE_SAME else Verdict.CRASHED), None, trouble.sentence
 
 

@@ -4,18 +4,22 @@ import concurrent.futures
 import glob
 import mmap
 import os
+import re
 import site
 import subprocess
 import sysconfig
 from collections.abc import Callable
 
 _LOG_BYTES = 16_000  # of one source; the parent caps the whole
+_MAX_KERNELS, _MAX_NAME = 500, 1000
+# nvcc makes a function on the host for each kernel; its name holds the kernel's, and its length tells where that ends.
+_STUB = re.compile(r"(?<!\d)(\d+)(__device_stub__\w+)")
 
 
 def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None]) -> dict:
     """`build`: {"compile": [{"source", "command"}], "link", "libraries", "library", "jobs"}, with the memory for the library.
 
-    Emits {"text"} while it works; answers {"ok": bool, "size": bytes}.
+    Emits {"text"} while it works; answers {"ok": bool, "size": bytes, "kernels": [demangled name, …]}.
     """
     if kind != "build":
         raise ValueError(f"a builder does not know how to {kind}")
@@ -41,7 +45,20 @@ def handle(kind: str, payload: dict, fds: list[int], emit: Callable[[dict], None
         return {"ok": False, "size": 0}
     with open(payload["library"], "rb") as file, mmap.mmap(fds[0], 0) as memory:
         memory[:size] = file.read(size)
-    return {"ok": True, "size": size}
+    return {"ok": True, "size": size, "kernels": _kernels(payload["library"])}
+
+
+def _kernels(library: str) -> list[str]:
+    """Names of the CUDA kernels that the library registers; none for one of C++ alone."""
+    listed = subprocess.run(
+        ["nm", "--defined-only", "--no-demangle", library], capture_output=True, text=True, errors="replace", check=False
+    )
+    found = {name[: int(size)].removeprefix("__device_stub_") for size, name in _STUB.findall(listed.stdout)}
+    if not found:
+        return []
+    names = "\n".join(sorted(found)[:_MAX_KERNELS])
+    plain = subprocess.run(["c++filt"], input=names, capture_output=True, text=True, errors="replace", check=False)
+    return [name[:_MAX_NAME] for name in (plain.stdout or names).splitlines()]
 
 
 def _run(command: list[str], name: str) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import arm, loading, native, own, patches, profiling, state, tensors
+from . import arm, launches, loading, native, own, patches, profiling, state, tensors
 from .loading import Refused
 
 MODULE = "model_new"
@@ -37,6 +37,23 @@ class Candidate:
         self.device = device
         self.current = state.snapshot(self.model)
         self.arm = arm.Arm(self.model, device, precision)
+        self.errors = launches.LaunchErrors(os.path.join(folder, LIBRARY)) if device != "cpu" else None
+
+    def failed_launch(self) -> None:
+        """Raises Refused when the call left an error in the library's CUDA runtime."""
+        if self.errors is not None and (name := self.errors.take()):
+            raise Refused(
+                "launch_failed",
+                f"A CUDA call of the program failed and was not handled: {name}.",
+                "Check what each launch asks for (threads, shared memory, sizes of zero), and clear errors that are expected.",
+            )
+
+    def launched(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
+        """What one forward has the device do, by the profiler."""
+        self.arm.inputs = list(tensors.read(payload["inputs"], fd, self.device))
+        rows = launches.measured(self.arm.go)
+        self.arm.forget()
+        return {"rows": rows}
 
     def weights(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Load the reference's weights by name. A difference of names or shapes is refused with both lists."""
@@ -71,6 +88,20 @@ class Candidate:
             total += self.arm.go()["ns"]
         inside, calls = own.spent()
         return {"total_ns": total, "own_ns": inside, "own_calls": calls, "unseen": _opens_library() and not own.loaded()}
+
+    def watched(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Forwards while a sanitizer watches; what they return is of no interest."""
+        inputs = tensors.map_tensors(tensors.read(payload["inputs"], fd, self.device), _exact)
+        for _ in range(payload["calls"]):
+            self.arm.inputs = list(inputs)
+            self.arm.go()
+        self.arm.forget()
+        return {}
+
+
+def _exact(tensor: torch.Tensor) -> torch.Tensor:
+    """The same content in memory of its own, with nothing of ours right before or after it."""
+    return tensor.clone() if 0 not in tensor.stride() else tensor
 
 
 def _constructed(folder: str, init_inputs: Any, device: str, mode: str) -> Any:
@@ -116,7 +147,11 @@ def _answer(it: Candidate, kind: str, payload: dict[str, Any], fds: list[int]) -
             state.restore(it.model, it.current)
         reply = arm.serve(it.arm, kind, payload, fds)
         if reply is not None:
+            if kind == "go":
+                it.failed_launch()
             return reply
+        if kind == "launched":
+            return it.launched(payload, fds[0])
         if kind == "weights":
             return it.weights(payload, fds[0])
         if kind == "buffers":
@@ -128,6 +163,8 @@ def _answer(it: Candidate, kind: str, payload: dict[str, Any], fds: list[int]) -
             return patches.found()
         if kind == "coverage":
             return it.coverage(payload, fds[0])
+        if kind == "watched":
+            return it.watched(payload, fds[0])
         if kind == "profile":
             return profiling.profile(it.arm, payload, fds[0])
     except Refused:

@@ -12,6 +12,7 @@ class Protocol(Contract):
     version: int = 1
     draws: int = 5  # declared draws, OS-random seeds
     structured_draws: bool = True
+    sanitizers: bool = False  # native sources once more under tools that watch memory
     weight_draws: int = 1
     rtol: dict[str, float] = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1.6e-2, "complex64": 1e-4}
     signal_error: dict[str, float] = {"float64": 0.01, "float32": 0.01, "float16": 0.05, "bfloat16": 0.05}
@@ -37,7 +38,7 @@ class Protocol(Contract):
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
-        Protocol(name="strict"),
+        Protocol(name="strict", sanitizers=True),
         # Inside the loop, between candidates: eager and candidate only, fewer rounds, one process.
         Protocol(name="quick", structured_draws=False, arms=("eager",), rounds=6, samples_per_round=8, arm_budget_s=1.5,
                  half_width=0.05, second_process=False),

@@ -105,6 +105,7 @@ class BuildReport(Contract):
     diagnostics: tuple[str, ...] = ()  # the first errors, one a line, "file:line: message"
     seconds: float = 0.0
     size: int = 0
+    kernels: tuple[str, ...] = ()  # of CUDA, as the library registers them
     device: DeviceInfo | None = None
 
 
@@ -174,6 +175,7 @@ class CheckReport(Contract):
     coverage: float | None = None
     log: str = ""
     protocol: str = ""
+    sanitizers_s: float | None = None  # of `seconds`: what the sanitizers took, building included
     evidence: dict[str, Any] | None = None  # where the task asked for it: every number that the verdict is made of
     device: DeviceInfo | None = None
     seconds: float = 0.0

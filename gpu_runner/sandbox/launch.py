@@ -23,6 +23,7 @@ from gpu_runner.sandbox.channel import ANSWER_BYTES, Channel
 from gpu_runner.sandbox.errors import SandboxUnavailable
 from gpu_runner.sandbox.keeper import landlock
 from gpu_runner.sandbox.memory import Memory
+from gpu_runner.sandbox.spec import Tool
 
 _FOLDER = str(Path(__file__).parent)
 _KEEPER = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main(int(sys.argv[2]))"
@@ -103,6 +104,7 @@ class _Job:
     limits: Limits
     threads: int
     devices: tuple[str, ...]
+    tool: Tool
     inside: list[str]
     undo: contextlib.ExitStack
     handed_over: contextlib.ExitStack
@@ -111,7 +113,9 @@ class _Job:
         return self.handed_over.enter_context(Memory.of(seccomp.program(sockets=sockets), "stitchweb-filter")).fd
 
 
-def launch(config: Config, limits: Limits, threads: int, devices: tuple[str, ...], warm: bool) -> Launched:
+def launch(
+    config: Config, limits: Limits, threads: int, devices: tuple[str, ...], warm: bool, tool: Tool | None = None
+) -> Launched:
     """Starts a child that will say "ready". `warm`: it imports torch before that."""
     with contextlib.ExitStack() as undo, contextlib.ExitStack() as handed_over:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -132,10 +136,12 @@ def launch(config: Config, limits: Limits, threads: int, devices: tuple[str, ...
         group = cgroup.Group("none") if config.sandbox == "unsafe" else cgroup.make(limits)
         undo.callback(group.remove)
         own_uid = config.sandbox == "bubblewrap" or slot is not None
-        rlimits = recipe.rlimits(limits, os.cpu_count() or 1, gpu=bool(devices), own_uid=own_uid)
+        rlimits = recipe.rlimits(limits, os.cpu_count() or 1, unbounded=bool(devices) or tool is not None, own_uid=own_uid)
         # As a descriptor number the child's end keeps its own: all that stand between pass on what they were given.
         inside = [str(theirs.fileno()), json.dumps({"rlimits": rlimits, "warm": warm})]
-        order, folder = _ORDERS[config.sandbox](_Job(config, limits, threads, devices, inside, undo, handed_over))
+        order, folder = _ORDERS[config.sandbox](
+            _Job(config, limits, threads, devices, tool or Tool(), inside, undo, handed_over)
+        )
         order.uid = slot.uid if slot is not None else None
         order.groups = group.procs
         order.handed += [theirs.fileno()]
@@ -161,9 +167,10 @@ def _bubblewrap(job: _Job) -> tuple[Order, str]:
     options_fd = os.memfd_create("stitchweb-options", os.MFD_CLOEXEC)
     job.handed_over.callback(os.close, options_fd)
     root = os.getuid() == 0
-    plan = recipe.bubblewrap(job.config, job.limits, job.threads, job.devices, root, options_fd, filter_fd)
+    more = job.tool.environment
+    plan = recipe.bubblewrap(job.config, job.limits, job.threads, job.devices, root, options_fd, filter_fd, more)
     os.pwrite(options_fd, b"".join(option.encode() + b"\0" for option in plan.options), 0)
-    program = [sys.executable, "-I", "-u", f"{recipe.CHILD_INSIDE}/main.py", *job.inside]
+    program = [*job.tool.prefix, sys.executable, "-I", "-u", f"{recipe.CHILD_INSIDE}/main.py", *job.inside]
     order = Order([*plan.argv, "--", *program], handed=[options_fd, filter_fd], staging=plan.staging)
     order.covered = ["/tmp"] if plan.staging else []  # noqa: S108 - covered with a private one
     return order, recipe.JOB_INSIDE
@@ -187,8 +194,9 @@ def _landlock(job: _Job) -> tuple[Order, str]:
 def _unsafe(job: _Job) -> tuple[Order, str]:
     # Made and removed by the keeper, which lives as long as anything that could write there.
     scratch = os.path.join(tempfile.gettempdir(), f"stitchweb-job-{secrets.token_hex(8)}")
-    env = recipe.environment(job.threads) | dict.fromkeys(("HOME", "TMPDIR"), os.path.join(scratch, "tmp"))
-    argv = [sys.executable, "-I", "-u", str(recipe.CHILD_FOLDER / "main.py"), *job.inside]
+    env = recipe.environment(job.threads) | dict(job.tool.environment)
+    env |= dict.fromkeys(("HOME", "TMPDIR"), os.path.join(scratch, "tmp"))
+    argv = [*job.tool.prefix, sys.executable, "-I", "-u", str(recipe.CHILD_FOLDER / "main.py"), *job.inside]
     return Order(argv, env, scratch=scratch), f"{scratch}/job"
 
 

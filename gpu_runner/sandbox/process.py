@@ -26,7 +26,7 @@ from gpu_runner.sandbox.errors import (
 )
 from gpu_runner.sandbox.launch import launch, why_not_started
 from gpu_runner.sandbox.memory import Memory
-from gpu_runner.sandbox.spec import TORCH_ROLES, SandboxSpec
+from gpu_runner.sandbox.spec import TORCH_ROLES, SandboxSpec, Tool
 
 _START_S = 90.0  # a cold import of torch from a slow disk
 _EMPTY_S = 5.0
@@ -37,7 +37,15 @@ _TEXT = 16_000
 class Sandbox:
     """Made by `start`. Not thread-safe, except for `kill`, which any thread may call at any time."""
 
-    def __init__(self, settings: Config, limits: Limits, threads: int, devices: tuple[str, ...], warm: bool) -> None:
+    def __init__(
+        self,
+        settings: Config,
+        limits: Limits,
+        threads: int,
+        devices: tuple[str, ...],
+        warm: bool,
+        tool: Tool | None = None,
+    ) -> None:
         """Starts a process without a role; `start` is what callers want."""
         self.limits = limits
         self.devices = devices
@@ -48,7 +56,7 @@ class Sandbox:
         self._closed = False
         self._error: SandboxError | None = None
         self._memory_killed = False
-        self._launched = launch(settings, limits, threads, devices, warm)
+        self._launched = launch(settings, limits, threads, devices, warm, tool)
         try:
             self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
         except BaseException:
@@ -80,8 +88,8 @@ class Sandbox:
         threads = spec.threads or settings.threads
         sandbox = None
         try:
-            sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES else None
-            sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False)
+            sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES and spec.tool is None else None
+            sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False, tool=spec.tool)
             sandbox.assign(spec)
         except BaseException:
             if sandbox is not None:

@@ -10,8 +10,10 @@ import os
 import stat
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from gpu_runner.config import Config
 from gpu_runner.contracts import Limits
@@ -94,11 +96,12 @@ def environment(threads: int) -> dict[str, str]:
     } | ({"LD_LIBRARY_PATH": drivers} if drivers else {})
 
 
-def rlimits(limits: Limits, cpus: int, gpu: bool, own_uid: bool = True) -> dict[str, int]:
+def rlimits(limits: Limits, cpus: int, unbounded: bool, own_uid: bool = True) -> dict[str, int]:
     """Resource limits set by the child in itself, by their names in lower case; sizes in bytes, times in seconds.
 
     The address space leaves 1 GiB for what is reserved and never touched, so that a too large tensor is torch's own error, not
-    a kill; none with CUDA, which reserves far more than it uses. `own_uid` False: the count of processes would be the user's.
+    a kill; `unbounded`: none, for CUDA and sanitizers, which reserve far more than they use. `own_uid` False: the count of
+    processes would be the user's.
     """
     values = {
         "fsize": limits.tmp_mib * MIB,
@@ -110,7 +113,7 @@ def rlimits(limits: Limits, cpus: int, gpu: bool, own_uid: bool = True) -> dict[
     }
     if own_uid:
         values["nproc"] = limits.processes
-    if not gpu:
+    if not unbounded:
         values["as"] = (limits.memory_mib + 1024) * MIB
     return values
 
@@ -140,8 +143,10 @@ def bubblewrap(
     root: bool,
     args_fd: int,
     seccomp_fd: int,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> Recipe:
-    """The full recipe for one process; the program itself (interpreter and script) is appended by the caller.
+    """The full recipe for one process; the program itself (interpreter and script) is appended by the caller. `more`: variables
+    of a tool that it runs under.
 
     With `root` every path that an unprivileged user cannot reach is staged by the keeper and bound from there. Only
     those: staging takes a right to mount, which root in a container may lack.
@@ -169,7 +174,7 @@ def bubblewrap(
     o += ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
     o += ["--disable-userns", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     o += ["--clearenv"]
-    for name, value in environment(threads).items():
+    for name, value in {**environment(threads), **more}.items():
         o += ["--setenv", name, value]
     o += ["--ro-bind", "/usr", "/usr"]
     for name in _SYSTEM:

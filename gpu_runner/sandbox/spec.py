@@ -16,6 +16,15 @@ TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge"})
 
 
 @dataclass(frozen=True)
+class Tool:
+    """A tool of ours that the process runs under. `prefix`: the command before the interpreter. `environment` is added to what
+    the process finds. Such tools reserve more address space than any limit on it would leave."""
+
+    prefix: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
 class SandboxSpec:
     """One process, used for one job.
 
@@ -29,6 +38,7 @@ class SandboxSpec:
     files: Mapping[str, bytes | str] = field(default_factory=lambda: MappingProxyType({}))
     threads: int | None = None
     devices: tuple[str, ...] = ()
+    tool: Tool | None = None
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:

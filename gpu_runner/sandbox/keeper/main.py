@@ -55,12 +55,14 @@ def _kill_user(uid: int) -> None:
     os.waitpid(helper, 0)
 
 
-def _bury(first: int, status: int | None) -> int | None:
-    """Buries what is dead; the status of `first` once it is. Raises ChildProcessError when nobody is left."""
-    while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
-        if reaped[0] == first:
-            status = reaped[1]
-    return status
+def _bury(first: int, status: int | None) -> tuple[int | None, bool]:
+    """Buries what is dead: the status of `first` once it is (it may be the last one), and whether anybody is left."""
+    with contextlib.suppress(ChildProcessError):
+        while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+            if reaped[0] == first:
+                status = reaped[1]
+        return status, True
+    return status, False
 
 
 def end(first: int, uid: int | None, status: int | None) -> int:
@@ -78,9 +80,8 @@ def end(first: int, uid: int | None, status: int | None) -> int:
                 os.kill(pid, signal.SIGKILL)
         if uid is not None:
             _kill_user(uid)
-        try:
-            status = _bury(first, status)
-        except ChildProcessError:
+        status, left = _bury(first, status)
+        if not left:
             return status or 0
         time.sleep(0.001)
 
@@ -128,7 +129,7 @@ def keep(order: dict[str, Any]) -> int:
     buries = bool(order["scratch"])
     status = None
     while not poll.poll(1000 if buries else None):
-        status = _bury(first, status)
+        status, _ = _bury(first, status)
     status = end(first, order["uid"] if order["kill_user"] else None, status)
     poll = select.poll()
     poll.register(owner, select.POLLIN)

@@ -1,0 +1,129 @@
+"""Runs a candidate under the sanitizers: built anew where they need it, in a sandbox of its own, for a call or two."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpu_runner.build import build_library
+from gpu_runner.contracts import BuildTask, CandidateFiles, CheckTask
+from gpu_runner.contracts.candidate import LIBRARY_FILE
+from gpu_runner.peers import CandidatePeer, Job, ReferencePeer, seed
+from gpu_runner.sandbox import SandboxUnavailable
+from gpu_runner.sandbox.spec import Tool
+from gpu_runner.sanitizers import reports
+from gpu_runner.sanitizers.findings import Found, Sanitized
+from gpu_runner.sanitizers.tools import CUDA_TOOLS, NoTool, preloaded, under_compute_sanitizer
+from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
+
+LIMIT_S = {"cpu": 60.0, "cuda": 120.0}  # of one tool's calls
+CALLS = {"cpu": 2, "cuda": 1}  # the second one on the CPU uses what the first one kept
+_THREADS = re.compile(r"\bstd::(thread|jthread|async|execution)\b|\bpthread_create\b|\bthrd_create\b")
+_OPENMP = re.compile(r"#\s*pragma\s+omp\b|\b_Pragma\s*\(\s*\"omp\b")
+NO_THREADS = "its sources start no threads"
+OPENMP = "it uses OpenMP, whose threads GCC's thread sanitizer does not see waiting for one another"
+
+
+@dataclass
+class Sanitizers:
+    """The tools that fit a target, one after the other. `halves`: half of the batch is known to be taken and right; `told` gets
+    each tool's result as it is there."""
+
+    job: Job
+    task: CheckTask
+    reference: ReferencePeer
+    halves: bool
+    told: Callable[[Sanitized], None]
+
+    def run(self) -> list[Sanitized]:
+        """Nothing where there are no native sources: the rest is Python's and torch's."""
+        made: list[Sanitized] = []
+        for tool in self._tools():
+            began = time.monotonic()
+            result = self._try(tool)
+            result.seconds = round(time.monotonic() - began, 3)
+            made.append(result)
+            self.told(result)
+        return made
+
+    def _tools(self) -> tuple[str, ...]:
+        sources = self.task.candidate.kernel_sources
+        if not sources:
+            return ()
+        return tuple(CUDA_TOOLS) if self.job.device != "cpu" else ("address", "thread")
+
+    def _try(self, tool: str) -> Sanitized:
+        texts = [text for path, text in self.task.candidate.files.items() if path.startswith("kernels/")]
+        if tool == "thread":
+            if any(_OPENMP.search(text) for text in texts):
+                return Sanitized(tool, not_run=OPENMP)
+            if not any(_THREADS.search(text) for text in texts):
+                return Sanitized(tool, not_run=NO_THREADS)
+        try:
+            self.job.stage(f"watching memory ({tool})")
+            started = under_compute_sanitizer(tool) if tool in CUDA_TOOLS else preloaded(tool)
+            library = _built(self.job, self.task.candidate, self.task.target, "" if tool in CUDA_TOOLS else tool)
+            return self._watch(tool, started, library)
+        except NoTool as error:
+            return Sanitized(tool, not_run=str(error))
+        except SandboxUnavailable as error:
+            return Sanitized(tool, not_run=f"it does not start in the sandbox: {_said(error.output) or _said(str(error))}")
+        except ProgramRefused as error:
+            if error.side == "candidate":
+                return Sanitized(tool, not_run=f"the program does not run under it: {error.refusal.sentence}")
+            raise
+
+    def _watch(self, tool: str, started: Tool, library: bytes) -> Sanitized:
+        drawn = self.reference.draw(seed(), variant="half-batch") if self.halves else None
+        shape = "half of the batch" if drawn is not None else "the declared shapes"
+        drawn = drawn or self.reference.draw(seed())
+        if drawn is None:
+            raise ValueError("a plain draw always gives inputs")
+        weights = self.reference.weights()
+        with closing(drawn[0], weights):
+            trouble, output = self._called(started, library, drawn[0], weights)
+        found = read(tool, output, self.task.candidate)
+        if trouble is not None and not found:
+            return Sanitized(tool, shape=shape, not_run=f"the program did not come through under it: {trouble}")
+        return Sanitized(tool, shape=shape, found=found)
+
+    def _called(self, started: Tool, library: bytes, inputs: Value, weights: Value) -> tuple[str | None, str]:
+        """(how it ended before its time, what it printed)."""
+        device = "cpu" if self.job.device == "cpu" else "cuda"
+        files: dict[str, str | bytes] = {**self.task.candidate.files, LIBRARY_FILE: library}
+        peer = CandidatePeer.start(self.job, files, started)
+        try:
+            trouble = None
+            peer.load(self.reference.facts["init_inputs"], entry=self.task.candidate.entry)
+            peer.load_weights(weights)
+            peer.watched(inputs, CALLS[device], LIMIT_S[device])
+        except ProgramEnded as error:
+            trouble = error.sentence
+        except ProgramRefused as error:
+            trouble = error.refusal.sentence
+        finally:
+            peer.close()
+        return trouble, peer.sandbox.output
+
+
+def read(tool: str, output: str, candidate: CandidateFiles) -> list[Found]:
+    """The tool's reports in what the process printed."""
+    files = [path for path in candidate.files if path.startswith("kernels/")]
+    if tool in CUDA_TOOLS:
+        return reports.compute(output, tool, files)
+    return reports.thread(output, files) if tool == "thread" else reports.address(output, files)
+
+
+def _built(job: Job, candidate: CandidateFiles, target: str, sanitizer: str) -> bytes:
+    order = BuildTask(target=target, limits=job.limits, candidate=candidate)
+    report, library = build_library(order, cancelled=job.cancelled, sanitizer=sanitizer)
+    if not report.ok:
+        first = report.diagnostics[0] if report.diagnostics else report.log.strip()[-200:]
+        raise NoTool(f"it does not build with it: {first}")
+    return library
+
+
+def _said(text: str) -> str:
+    return " ".join(text.split())[:200]
