@@ -148,13 +148,15 @@ def _seccomp() -> Finding:
 
 def _groups() -> Finding:
     kind = cgroup.base().kind
+    rest = "file sizes, descriptors, address space (CPU) and processor time are rlimits"
     if kind != "none":
-        return Finding("resource groups", "ok", f"cgroup {kind} bounds the memory and processes of each program")
+        return Finding("resource groups", "ok", f"cgroup {kind} bounds memory and processes of each program; {rest}")
     fix = (
         "Give the runner a group of its own; as a systemd service: Delegate=yes and DelegateSubgroup=runner. "
-        "Without one, memory is watched from outside and not every kind of it is seen."
+        "Watched from outside, not every kind of memory is seen."
     )
-    return Finding("resource groups", "note", "none can be made here", fix)
+    said = f"none can be made here: memory is watched, processes are counted by an rlimit; {rest}"
+    return Finding("resource groups", "note", said, fix)
 
 
 def _boundary() -> Finding:

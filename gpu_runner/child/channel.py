@@ -14,6 +14,7 @@ class Channel:
     """Blocking; one message at a time."""
 
     def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)  # a program that becomes another one has left, and that is seen by this end
         self._sock = socket.socket(fileno=fd)
         self._answer_fd = -1
         self._question = ""

@@ -78,7 +78,8 @@ class Order:
     """What the keeper is told, as JSON. Numbers of descriptors are those of this process, which it inherits.
 
     `handed`: for the program; `kept`: for the keeper, first the socket that it watches. `staging`: host path and where to show
-    it; `covered`: folders to be covered for that. `kill_user`: the user's processes are all the sandbox's.
+    it; `covered`: folders to be covered for that. `kill_user`: the user's processes are all the sandbox's. `rlimits`: of every
+    process of the sandbox.
     """
 
     argv: list[str]
@@ -87,6 +88,7 @@ class Order:
     uid: int | None = None
     kill_user: bool = False
     groups: list[str] = field(default_factory=list)
+    rlimits: dict[str, int] = field(default_factory=dict)
     staging: list[list[str]] = field(default_factory=list)
     covered: list[str] = field(default_factory=list)
     scratch: str = ""
@@ -144,6 +146,7 @@ def launch(
         )
         order.uid = slot.uid if slot is not None else None
         order.groups = group.procs
+        order.rlimits = recipe.rlimits_outside(rlimits, own_user=slot is not None)
         order.handed += [theirs.fileno()]
         order.kept = [held.fileno()] + ([slot.fd] if slot is not None else [])
         order_file = handed_over.enter_context(Memory.of(json.dumps(asdict(order)).encode(), "stitchweb-order"))

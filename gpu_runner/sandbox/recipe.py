@@ -32,6 +32,7 @@ _ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROC = ("/proc/cpuinfo", "/proc/meminfo")
 _PROC_CUDA = ("/proc/driver/nvidia", "/proc/devices")
+_OF_BUBBLEWRAP = 2  # its outer and its inner process
 _DRIVER_LIBRARIES = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 
 
@@ -97,7 +98,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def rlimits(limits: Limits, cpus: int, unbounded: bool, own_uid: bool = True) -> dict[str, int]:
-    """Resource limits set by the child in itself, by their names in lower case; sizes in bytes, times in seconds.
+    """Resource limits that the child takes for itself, by their names in lower case; sizes in bytes, times in seconds.
 
     The address space leaves 1 GiB for what is reserved and never touched, so that a too large tensor is torch's own error, not
     a kill; `unbounded`: none, for CUDA and sanitizers, which reserve far more than they use. `own_uid` False: the count of
@@ -116,6 +117,16 @@ def rlimits(limits: Limits, cpus: int, unbounded: bool, own_uid: bool = True) ->
     if not unbounded:
         values["as"] = (limits.memory_mib + 1024) * MIB
     return values
+
+
+def rlimits_outside(values: dict[str, int], own_user: bool) -> dict[str, int]:
+    """What of `rlimits` is taken before bubblewrap starts. Its inner process belongs to the program's user, who may write its
+    memory and have it do what the program itself may not.
+
+    The count of processes is the user's there, so it is taken only by a user who is the sandbox's own (`own_user`).
+    """
+    outside = {name: value for name, value in values.items() if name != "nproc"}
+    return outside | ({"nproc": values["nproc"] + _OF_BUBBLEWRAP} if own_user and "nproc" in values else {})
 
 
 def open_to_all(path: Path) -> bool:

@@ -43,7 +43,8 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "mq_getsetattr": (245, 185),
 }  # fmt: skip
 _CLONE, _CLONE3, _SOCKET, _SOCKETPAIR, _IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
-_PRLIMIT = (302, 261)
+_PRLIMIT, _MMAP = (302, 261), (9, 222)
+_MAP_HUGETLB = 0x40000
 # time, mount, cgroup, uts, ipc, user, pid and net namespaces
 _NAMESPACE_FLAGS = 0x80 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
@@ -52,7 +53,7 @@ _X32 = 0x40000000
 
 _LOAD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data; the low halves of the arguments
+_NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40  # offsets in struct seccomp_data; the low halves of the arguments
 
 
 def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -82,6 +83,9 @@ def program(machine: str | None = None, sockets: bool = True) -> bytes:
     # clone3 hides its flags behind a pointer that no filter can follow; libc falls back to clone when it is missing.
     ops += [_op(_JEQ, _CLONE3[column], 0, 1), _refuse(errno.ENOSYS)]
     ops += [_op(_JEQ, _CLONE[column], 0, 4), _op(_LOAD, _ARG0), _op(_JSET, _NAMESPACE_FLAGS, 0, 1), _refuse(errno.EPERM)]
+    ops += [_op(_RET, _ALLOW)]
+    # Reserved huge pages of the machine, which the group's memory limit does not count.
+    ops += [_op(_JEQ, _MMAP[column], 0, 4), _op(_LOAD, _ARG3), _op(_JSET, _MAP_HUGETLB, 0, 1), _refuse(errno.EPERM)]
     ops += [_op(_RET, _ALLOW)]
     # An empty network namespace still has AF_VSOCK (to the hypervisor) on many kernels.
     if not sockets:

@@ -676,8 +676,8 @@ while True:
         "os.write(1, b'')\nos._exit(7)"
     ),
     "nests folders without end": Bomb(
-        "os.chdir(os.environ['TMPDIR'])\ntry:\n    for _ in range(20000):\n        os.mkdir('d' * 200)\n        os.chdir('d' * 200)\n"
-        "except OSError: pass\nos._exit(1)"
+        "os.chdir(os.environ['TMPDIR'])\ntry:\n    for _ in range(20000):\n        os.mkdir('d' * 200)\n"
+        "        os.chdir('d' * 200)\nexcept OSError: pass\nos._exit(1)"
     ),
     "takes away its own rights to its folders": Bomb(
         "for n in range(50): os.makedirs(f\"{os.environ['TMPDIR']}/{n}/a\")\n"

@@ -18,12 +18,10 @@ from gpu_runner.sandbox import (
     ChildCrashed,
     ChildError,
     ChildMemory,
-    ChildOutputLimit,
     ChildProtocol,
     ChildTimedOut,
     Memory,
     Sandbox,
-    SandboxError,
     cgroup,
 )
 from gpu_runner.sandbox.keeper.main import descendants

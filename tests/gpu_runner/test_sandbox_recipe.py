@@ -125,6 +125,13 @@ def test_a_gpu_job_has_no_limit_on_address_space() -> None:
     assert "nproc" not in recipe.rlimits(LIMITS, 2, unbounded=False, own_uid=False)
 
 
+def test_every_limit_holds_for_bubblewraps_own_processes_too_and_the_count_where_the_user_is_the_sandboxs_own() -> None:
+    limits = recipe.rlimits(LIMITS, 2, False)
+    own, shared = recipe.rlimits_outside(limits, own_user=True), recipe.rlimits_outside(limits, own_user=False)
+    assert own.pop("nproc") > limits["nproc"]
+    assert own == shared == {name: value for name, value in limits.items() if name != "nproc"}
+
+
 # The filter, run by a small interpreter of its language: what the kernel would answer to a call.
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
@@ -165,7 +172,9 @@ def test_the_filter_denies_every_listed_call_on_its_architecture(machine: str, a
     ("number", "arguments", "expected"),
     [
         (0, (), ALLOW),  # read
-        (9, (), ALLOW),  # mmap
+        (9, (0, 4096, 3, 0x22), ALLOW),  # mmap of anonymous memory
+        (9, (0, 4096, 3, 0x40022), EPERM),  # of huge pages
+        (9, (0, 4096, 3, 0x78040022), EPERM),  # of a named size
         (59, (), ALLOW),  # execve
         (56, (17,), ALLOW),  # clone as fork does it
         (56, (0x3D0F00,), ALLOW),  # clone as threads do it

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 from typing import Any, NoReturn
 
@@ -86,6 +87,15 @@ def _scratch(folder: str, size: int, uid: int | None) -> None:
             os.chown(path, uid, uid)
 
 
+def _limit(limits: dict[str, int]) -> None:
+    """Takes resource limits for good; a lower one that is there already stays."""
+    for name, value in limits.items():
+        which = getattr(resource, f"RLIMIT_{name.upper()}")
+        hard = resource.getrlimit(which)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
+
+
 def _drop_bounding() -> None:
     """Gives up the capabilities that a program with file capabilities could hand back. Only root may; others have none."""
     for capability in range(64):
@@ -127,6 +137,7 @@ def _steps(order: dict[str, Any], keeper: int) -> None:
         if order["landlock"]:
             _drop_bounding()
         drop_to(uid)
+    _limit(order["rlimits"])
     check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no-new-privileges")
     # After the uid change, which clears it. The keeper has one thread, so for once the signal follows the process.
     check(_libc.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "the death signal")
