@@ -17,15 +17,24 @@ django.setup()
 from django.template.loader import render_to_string  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from agents.events import Event  # noqa: E402
-from gpu_runner.contracts import Analysis, Refusal  # noqa: E402
+from agents.events import Event, ReplayView, replay_key  # noqa: E402
+from gpu_runner.contracts import Analysis, CheckRow, Refusal  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
 from stitchweb.runs.models import Job, JobState  # noqa: E402
-from stitchweb.runs.runners import heard  # noqa: E402
+from stitchweb.runs.runners import heard, started  # noqa: E402
 from stitchweb.teams.models import Team, User  # noqa: E402
 from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
-from tests.stitchweb.parts_for_tests import KERNEL, REFERENCE, Teller, build_facts, candidate, quick_timing, status_line  # noqa: E402
+from tests.stitchweb.parts_for_tests import (  # noqa: E402
+    KERNEL,
+    REFERENCE,
+    Teller,
+    build_facts,
+    candidate,
+    check_rows,
+    quick_timing,
+    status_line,
+)
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 
@@ -90,6 +99,45 @@ def _long(told: list[Event], blobs: Any) -> list[Event]:
     return teller.events
 
 
+def _replayed(told: list[Event], blobs: Any) -> list[Event]:
+    """A finished run whose draws were replayed: the same, another one, under way, asked, failed."""
+    teller = Teller(blobs=blobs, events=list(told), at=told[-1].at)
+    rows = [CheckRow.model_validate(row) for row in check_rows() if row.get("replay")]
+    differs = rows[1].model_copy(
+        update={"value": "3.4e-3", "passed": False, "note": "17 of 64 elements are wrong", "numbers": "f"}
+    )
+    states: list[dict[str, Any]] = [
+        {"state": "done", "seen": rows[0], "device": "Xeon, 2 cores, torch 2.13.0"},
+        {"state": "done", "seen": differs, "device": "Xeon, 2 cores, torch 2.13.0"},
+        {"state": "working", "doing": "loading the reference and the candidate"},
+        {"state": "asked", "waiting": "Waits for a free cpu runner: 2 steps of other work before it."},
+        {"state": "failed", "sentence": "The runner cpu@host fell silent during this step, 3 times in a row."},
+    ]
+    for number, (row, state) in enumerate(zip(rows, states, strict=True), 1):
+        key = replay_key(row.replay) if row.replay else ""
+        view = ReplayView(id=str(number), candidate="c5", row=key, name=row.name, by="Ada Byron", **state)
+        teller.tell("replay.changed", view.model_dump(mode="json"), "Ada Byron")
+    return teller.events
+
+
+def _caught(told: list[Event], blobs: Any) -> list[Event]:
+    """A program that was caught cheating, under a rule that it would have broken anyway."""
+    teller = Teller(blobs=blobs, events=list(told), at=told[-1].at)
+    header = teller.events[0].payload | {"require_own_kernels": True}
+    teller.events[0] = teller.events[0].model_copy(update={"payload": header})
+    base = candidate(teller, "c1", "answers from a table", parent=None, todo="t1", kernel=KERNEL)
+    teller.tell("run.status", status_line("coding", "Writing a candidate for t1", 3))
+    rows = check_rows("draw 2")
+    rows[1] |= {"note": "16384 of 16384 elements are wrong by up to 3.1, the first at 0"}
+    check = {"passed": 12, "failed": 1, "not_run": 1, "coverage": 0.0, "hack": "output_cache", "suspects": ["library_only"]}
+    teller.tell("candidate.changed", base | {
+        "status": "done", "verdict": "hack:output_cache", "labels": ["inputs-constant"], "build": build_facts(teller),
+        "rows": rows, "check": check,
+        "sentence": "On draw 2 it returned the result of an earlier call: 16384 of 16384 elements are wrong by up to 3.1.",
+    }, "runner")  # fmt: skip
+    return _ended(teller.events, "finished", "no-gain", "no-significant-gain", "Nothing was significantly faster than eager.")
+
+
 def _runs(revision: Revision, owner: User) -> Pages:
     events, _ = story()
     made = {name: _story_until(count) for name, count in MOMENTS.items()}
@@ -109,6 +157,10 @@ def _runs(revision: Revision, owner: User) -> Pages:
     made["cancelled"] = (_ended(told, "cancelled", "cancelled", "cancelled", "Cancelled by Ada."), blobs)
     told, blobs = _story_until(10)
     made["no-gain"] = (_no_gain(told, blobs), blobs)
+    told, blobs = story()
+    made["replayed"] = (_replayed(told, blobs), blobs)
+    told, blobs = _story_until(10)
+    made["caught"] = (_caught(told, blobs), blobs)
     told, blobs = _story_until(10)
     made["long"] = (_long(told, blobs), blobs)
     return {f"run-{name}": ("ada", f"/runs/{tell_run(revision, owner, *told).pk}/") for name, told in made.items()}
@@ -156,6 +208,7 @@ def _programs(team: Team, owner: User) -> Pages:
 def _jobs(revision: Revision) -> None:
     """What the status page shows of a busy fleet, one of whose runners is idle."""
     heard("runner-3@gpu-host-3.cluster.example.org", ["run.cpu"])
+    started("runner-4@gpu-host-4.cluster.example.org", ["run.sm_100"])
     now = timezone.now()
     for i, state in enumerate([JobState.QUEUED] * 3 + [JobState.CLAIMED] * 2 + [JobState.DONE] * 9 + [JobState.FAILED]):
         waits = state == JobState.QUEUED

@@ -109,6 +109,7 @@ def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Res
     row = next((row for row in check.rows if row.passed is False), None) if refused else None
     caught = _settled(check, row) if refused else _by_timing(timing) if timing else ""
     suspects = (*check.suspects, *(kind for label, kind in _SAID.items() if timing is not None and label in timing.labels))
+    suspects = tuple(dict.fromkeys(suspects))
     verdict, named, said = str(check.verdict), check.hack, check.sentence
     if not refused and timing is not None and timing.verdict is not None:
         refused, verdict, named = True, f"{timing.verdict} when timed", timing.hack

@@ -34,6 +34,11 @@ class Outcome:
     def word(self) -> str:
         return self.result.outcome if self.result else NOT_JUDGED
 
+    @property
+    def reported(self) -> list[str]:
+        """The kinds that something hints at, each once."""
+        return list(dict.fromkeys(map(str, self.result.suspects))) if self.result else []
+
 
 @dataclass(frozen=True)
 class Program:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.events import CandidateView, ControlView, ReplayView, View, replay_key
 from agents.state import Status
-from gpu_runner.contracts import CheckRow, Interval, Speed, TimingReport
+from gpu_runner.contracts import CheckRow, Interval, Label, Speed, TimingReport
 from stitchweb.runs import rail
 from stitchweb.runs.lines import request_words
 from stitchweb.runs.replays import Comparison, compare
@@ -150,6 +150,7 @@ def state(view: View) -> dict[str, Any]:
         "stages": rail.stages(view, _on_rail(view)),
         "best": view.best,
         "reading": reading(best),
+        "borrowed": Label.NO_OWN_KERNELS in best.labels if best else False,
         "over_eager": report.over_eager if report and reading(best) else None,
         "over_compile": report.over_compile if report and reading(best) else None,
         "compile_reason": next(iter(report.errors.values()), "") if report else "",
@@ -269,6 +270,7 @@ def bar(view: View, cid: str) -> dict[str, Any]:
         "ended": view.status.status.ended,
         "branch_asked": branch.by if branch else "",
         "reading": reading(candidate),
+        "borrowed": candidate is not None and Label.NO_OWN_KERNELS in candidate.labels,
     }
 
 

@@ -116,6 +116,10 @@ def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_
         page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
         assert comparable(page.evaluate("document.getElementById('main').outerHTML")) == live
 
+        replay_by_key(page)
+        [(after,)] = site.rows("select verdict from runs_run where id = ?", run)
+        assert after == verdict
+
         with page.expect_download(timeout=WAIT) as waiting:
             download.click()
         assert f"-{run}-{best}.zip" in waiting.value.suggested_filename
@@ -123,6 +127,16 @@ def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_
         assert complaints == []
         page.context.close()
     verify(tmp_path / "taken.zip", tmp_path / "home")
+
+
+def replay_by_key(page: Page) -> None:
+    """Have the first draw made again, from the keyboard: the runner's sandbox finds the same numbers, and a reader is told."""
+    button = page.get_by_role("button", name="Replay declared draw 1", exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".checks .again")).to_contain_text("replayed: the same to the bit", timeout=STEP)
+    expect(page.locator("#live-say")).to_have_text("declared draw 1: replay the same to the bit")
+    expect(button).to_be_focused()
 
 
 def verify(archive: Path, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,11 +32,17 @@ def site() -> Iterator[Site]:
 
 
 def opened(
-    browser: Browser, site: Site, width: int = 1280, theme: str = "light", who: str = "ada", script: bool = True
+    browser: Browser,
+    site: Site,
+    width: int = 1280,
+    theme: str = "light",
+    who: str = "ada",
+    script: bool = True,
+    motion: str = "reduce",
 ) -> Page:
     """A signed-in page that remembers what its console and its policy complained about."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=script, reduced_motion="reduce"
+        viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=script, reduced_motion=motion
     )
     page = context.new_page()
     page.complaints = []
@@ -59,6 +66,7 @@ def wide(browser: Browser, site: Site) -> Page:
 PAGES = [
     "library", "library-none", "runs", "upload", "upload-example", "program", "suite", "status", "run-done", "run-live",
     "run-waiting", "run-refused", "run-pinned", "run-plan", "run-edit", "run-failed", "run-long", "program-long", "status-busy",
+    "run-replayed", "run-caught", "gallery", "gallery-filtered", "gallery-none", "gallery-class", "gallery-honest",
 ]  # fmt: skip
 
 
@@ -95,9 +103,11 @@ def test_the_login_page_is_accessible(browser: Browser, site: Site) -> None:
     page.close()
 
 
-def test_everything_that_acts_is_reached_by_key_with_a_visible_focus(wide: Page, site: Site) -> None:
-    wide.goto(site.base + site.pages["run-live"])
-    wide.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+@pytest.mark.parametrize("name", ["run-live", "run-replayed", "gallery", "gallery-class"])
+def test_everything_that_acts_is_reached_by_key_with_a_visible_focus(wide: Page, site: Site, name: str) -> None:
+    wide.goto(site.base + site.pages[name])
+    if name.startswith("run"):
+        wide.wait_for_selector("#live-state.ok-t", timeout=WAIT)
     wanted = wide.evaluate(
         "() => [...document.querySelectorAll('a[href], button:not([disabled]), input, select, textarea')]"
         ".filter(e => e.getClientRects().length && e.type !== 'hidden').length"
@@ -203,6 +213,69 @@ def test_a_page_that_lost_its_socket_ends_as_a_fresh_load(browser: Browser, site
         assert main_part(page) == live
         assert page.get_by_text("2.01×").first.is_visible()
         page.context.close()
+
+
+AN_HOUR_AHEAD = """{
+  const now = Date.now, origin = performance.timeOrigin;
+  Date.now = () => now.call(Date) + 3600000;
+  Object.defineProperty(performance, "timeOrigin", { value: origin + 3600000 });
+}"""
+
+
+def spent(page: Page) -> float:
+    """Seconds of wall time as the page shows them."""
+    units = {"h": 3600, "min": 60, "s": 1}
+    return sum(float(n) * units[unit] for n, unit in re.findall(r"([\d.]+)\s(h|min|s)\b", page.inner_text("[data-ticks] b")))
+
+
+@pytest.mark.parametrize("script", ["{}", AN_HOUR_AHEAD])
+def test_wall_time_ticks_by_the_servers_clock_whatever_the_readers_says(browser: Browser, site: Site, script: str) -> None:
+    page = opened(browser, site, motion="no-preference")
+    page.add_init_script(script)
+    page.goto(site.base + site.pages["run-building"])
+    box = page.locator("[data-ticks]")
+    left = float(box.get_attribute("data-spent") or "") - float(box.get_attribute("data-from") or "")
+    before = left + time.time()
+    page.wait_for_function(
+        "had => document.querySelector('[data-ticks] b').textContent !== had", arg=box.locator("b").inner_text()
+    )
+    shown = spent(page)
+    assert before - 1 <= shown <= left + time.time() + 1
+    share = float(page.get_attribute("[data-ticks] + .bar rect:last-child", "width").rstrip("%"))  # type: ignore[union-attr]
+    assert share == pytest.approx(min(100.0, 100 * shown / float(box.get_attribute("data-bound") or "")), abs=0.3)
+    page.context.close()
+
+
+def test_wall_time_stands_still_in_tens_for_who_wants_less_motion_and_when_the_run_has_ended(wide: Page, site: Site) -> None:
+    wide.goto(site.base + site.pages["run-building"])
+    wide.wait_for_function("/0\\s*s$|min$/.test(document.querySelector('[data-ticks] b').textContent)")
+    wide.goto(site.base + site.pages["run-done"])
+    assert wide.locator("[data-ticks]").count() == 0
+
+
+def test_a_replay_is_asked_for_and_cancelled_in_place_and_without_a_script(browser: Browser, site: Site) -> None:
+    page = opened(browser, site)
+    page.goto(site.base + site.pages["run-replayed"])
+    page.wait_for_selector("#live-state.ok-t", timeout=WAIT)
+    page.get_by_role("button", name="Cancel the replay of draw 4").click()
+    expect(page.locator("#steer-answer")).to_contain_text("no such replay", timeout=WAIT)  # the told world has no jobs
+    page.context.close()
+    page = opened(browser, site, script=False)
+    page.goto(site.base + site.pages["run-replayed"])
+    assert page.get_by_text("replayed: the same to the bit").is_visible()
+    page.get_by_role("button", name="Replay draw 1").click()
+    assert "not stored here any more" in page.inner_text("[role=alert].note")
+    page.context.close()
+
+
+def test_the_gallery_filters_by_form_and_a_program_is_reached_by_its_anchor(wide: Page, site: Site) -> None:
+    wide.goto(site.base + "/gallery/")
+    wide.get_by_label("Class").select_option("output_cache")
+    wide.get_by_label("Target").select_option("cpu")
+    wide.get_by_role("button", name="Show programs").click()
+    wide.get_by_role("link", name="by shape").click()
+    assert wide.url.endswith("/gallery/output_cache/#by_shape")
+    assert wide.locator("#by_shape table.code").first.is_visible()
 
 
 def test_a_viewer_sees_no_controls(browser: Browser, site: Site) -> None:

@@ -145,6 +145,7 @@ def check_rows(failed: str = "") -> list[dict[str, Any]]:
             "limit": "1e-4",
             "passed": True,
             "replay": {"name": f"draw {i}", "group": "declared", "seed": 1000 + i},
+            "numbers": f"{i:016x}",
         }
         for i in range(1, 6)
     ]
