@@ -1,20 +1,24 @@
 """How often a timing claims a difference that is not there, and how often it misses one that is.
 
-    python bench/claims.py [--same 200] [--tenth 100] [--protocol quick|strict] [--busy] [--minutes M]
+    python bench/claims.py [--same 200] [--tenth 100] [--protocol quick|strict] [--busy] [--minutes M] [--raw FILE]
 
 The same program as reference and candidate (A/A), and a candidate that does 10 of the reference's 11 equal parts (a true
 1.10×). Each comparison is what a verification does: warm-up, rounds, the claim's rule; the processes are kept, compile arms and
-second process left out. `--busy`: beside a neighbour that burns a core in bursts of 0 to 200 ms, half of the time.
+second process left out. The two kinds take turns, so that a noisy hour is in both. `--raw` writes the samples, a line per
+comparison: the rules are pure, and can be tried on them again. `--busy`: beside a neighbour that burns a core in bursts of 0 to
+200 ms, half of the time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.report import quantile, show
 from gpu_runner.contracts import PROTOCOLS, Limits, Mode, Precision, Protocol, Source, Speed, TimingReport
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, tolerances
+from gpu_runner.evidence import recorded
+from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer, tolerances
 from gpu_runner.rounds import Bench
 from gpu_runner.speed import CANDIDATE, EAGER, SpeedEvidence, timing_report
 from gpu_runner.values import closing
@@ -43,7 +48,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(10, 64, 2048)]
+    return [torch.randn(10, 64, 1024)]
 
 
 def get_init_inputs():
@@ -61,30 +66,34 @@ while True:
 """
 
 
-def comparisons(name: str, parts: str, count: int, protocol: Protocol, until: float) -> list[TimingReport]:
-    """Up to `count` comparisons of the reference of `parts` with the candidate of ten, as many as time allows."""
-    job = Job("cpu", Limits(wall_s=24 * 3600), Mode.EVAL, Precision.AS_REFERENCE, lambda _: None, lambda: False)
-    source = Source(text=PROGRAM.replace("PARTS", parts))
-    text = PROGRAM.replace("PARTS", TEN).replace("class Model(", "class ModelNew(")
-    reports: list[TimingReport] = []
-    with (
-        ReferencePeer.start(job, source) as reference,
-        JudgePeer.start(job) as judge,
-        CandidatePeer.start(job, {"model_new.py": text}) as candidate,
-    ):
-        candidate.load(reference.facts["init_inputs"])
-        with closing(weights := reference.weights()):
-            candidate.load_weights(weights)
-        arms = {EAGER: reference, CANDIDATE: candidate}
-        while len(reports) < count and time.monotonic() < until:
-            rtol = tolerances(protocol, job.precision)
-            bench = Bench(job, protocol, reference, dict(arms), judge, rtol, SLACK)
+class Kind:
+    """Comparisons of one reference with the candidate of ten parts, in processes that are kept."""
+
+    def __init__(self, name: str, parts: str, protocol: Protocol, stack: ExitStack) -> None:
+        self.name, self.protocol = name, protocol
+        self.reports: list[TimingReport] = []
+        self.job = Job("cpu", Limits(wall_s=24 * 3600), Mode.EVAL, Precision.AS_REFERENCE, lambda _: None, lambda: False)
+        source = Source(text=PROGRAM.replace("PARTS", parts))
+        text = PROGRAM.replace("PARTS", TEN).replace("class Model(", "class ModelNew(")
+        self.reference = stack.enter_context(ReferencePeer.start(self.job, source))
+        self.judge = stack.enter_context(JudgePeer.start(self.job))
+        self.candidate = stack.enter_context(CandidatePeer.start(self.job, {"model_new.py": text}))
+        self.candidate.load(self.reference.facts["init_inputs"])
+        with closing(weights := self.reference.weights()):
+            self.candidate.load_weights(weights)
+
+    def compare(self) -> SpeedEvidence:
+        """One comparison, as a verification does it."""
+        arms: dict[str, Program] = {EAGER: self.reference, CANDIDATE: self.candidate}
+        rtol = tolerances(self.protocol, self.job.precision)
+        bench = Bench(self.job, self.protocol, self.reference, arms, self.judge, rtol, SLACK)
+        with contextlib.closing(bench):
             bench.warm_up()
             bench.measure()
-            bench.close()
-            reports.append(timing_report(SpeedEvidence(protocol, job.precision, samples=bench.samples)))
-            print(f"{name} {len(reports)}/{count}: {reports[-1].sentence}", file=sys.stderr, flush=True)
-    return reports
+        evidence = SpeedEvidence(self.protocol, self.job.precision, samples=bench.samples, busy=bench.busy)
+        evidence.facts = {"kind": self.name, "disturbed": bench.disturbed, "retaken": bench.retaken}
+        self.reports.append(timing_report(evidence))
+        return evidence
 
 
 def row(name: str, reports: list[TimingReport]) -> tuple[object, ...]:
@@ -117,19 +126,27 @@ def main() -> int:
     parser.add_argument("--tenth", type=int, default=100, help="comparisons with a true ratio of 1.10")
     parser.add_argument("--protocol", choices=("quick", "strict"), default="strict")
     parser.add_argument("--busy", action="store_true", help="beside a bursty neighbour")
-    parser.add_argument("--minutes", type=float, default=60.0, help="for both kinds together, shared by their counts")
+    parser.add_argument("--raw", type=Path, help="append the samples there, one JSON line per comparison")
+    parser.add_argument("--minutes", type=float, default=25.0, help="for both kinds together")
     options = parser.parse_args()
     protocol = PROTOCOLS[options.protocol]
-    rows = []
-    with neighbour(options.busy):
-        start, total = time.monotonic(), max(1, options.same + options.tenth)
-        for name, parts, count, share in (
-            ("the same program", TEN, options.same, options.same / total),
-            ("a true 1.10×", ELEVEN, options.tenth, 1.0),
-        ):
-            if count:
-                reports = comparisons(name, parts, count, protocol, start + 60 * options.minutes * share)
-                rows.append(row(name, reports))
+    with neighbour(options.busy), ExitStack() as stack:
+        raw = stack.enter_context(options.raw.open("a")) if options.raw else None
+        wanted = {"the same program": options.same, "a true 1.10×": options.tenth}
+        kinds = [Kind(name, parts, protocol, stack) for name, parts in zip(wanted, (TEN, ELEVEN), strict=True) if wanted[name]]
+        until = time.monotonic() + 60 * options.minutes
+        while time.monotonic() < until:
+            left = [kind for kind in kinds if len(kind.reports) < wanted[kind.name]]
+            if not left:
+                break
+            kind = max(left, key=lambda kind: 1 - len(kind.reports) / wanted[kind.name])
+            started = time.monotonic()
+            evidence = kind.compare()
+            if raw:
+                print(json.dumps(recorded(evidence)), file=raw, flush=True)
+            said = f"{kind.name} {len(kind.reports)}/{wanted[kind.name]}: {kind.reports[-1].sentence}"
+            print(f"{said} {time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
+        rows = [row(kind.name, kind.reports) for kind in kinds if kind.reports]
     head = ("comparison", "trials", "called faster", "called slower", "ratio, 5th to 95th", "interval, half")
     show(f"Claims under the protocol {protocol.id}{', busy neighbour' if options.busy else ''}", head, rows, "torch")
     return 0

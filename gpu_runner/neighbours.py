@@ -114,10 +114,9 @@ class Neighbours:
         return found
 
     def _family(self, root: int) -> set[int]:
-        family = self._families.get(root)
-        if family is None:
-            family = self._families[root] = set(_descendants(root))
-        return family
+        if root not in self._families:
+            self._families[root] = family(root)
+        return self._families[root]
 
     def _renew(self) -> None:
         """Every new thread gets a new id, and the last one given out is the last word of `/proc/loadavg`."""
@@ -173,10 +172,11 @@ def _is_kernel(pid: str) -> bool:
     return not _read(f"/proc/{pid}/cmdline")
 
 
-def _descendants(root: int) -> list[int]:
+def family(root: int) -> set[int]:
+    """The process `root` and all that it started, and they."""
     found = [root]
     for pid in found:
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
-    return found
+    return set(found)

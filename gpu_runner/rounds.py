@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_runner import machine
+from gpu_runner.conditions import Conditions, spoilt
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
-from gpu_runner.neighbours import Neighbours
+from gpu_runner.neighbours import Neighbours, family
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
 from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
@@ -27,6 +29,7 @@ CALL_FACTOR = 200.0
 CHECK_SHARE = 0.1  # of the samples, where comparing all would cost more than measuring
 MOST_ROUNDS = 3
 RETAKES = 3  # at most so many samples are made for each that is kept
+ROUNDS_RETAKEN = 5  # at most, in all
 SETTLE_S = 0.1
 LOOK_S = 0.0005
 LOOK_DRAWS = 200  # of a bootstrap that only tells how narrow an interval is by now
@@ -65,6 +68,7 @@ class Bench:
     disturbed: int = 0  # samples that were kept although neighbours had the CPUs
     retaken: int = 0  # samples that were not kept for that
     neighbours: Neighbours | None = None
+    conditions: list[Conditions] = field(default_factory=list)  # of each round
     busy: list[float] = field(default_factory=list)  # what the candidate ran while others were called, in cores
     _last: Call | None = None  # eager's, of the sample before
     _compare_s: float = 0.0
@@ -222,7 +226,7 @@ class Bench:
         while number < rounds or (self._vague() and number < MOST_ROUNDS * rounds and time.monotonic() - started < budget):
             if number and interferes(self.busy):
                 return
-            kept = self._round(each)
+            kept = self._round_in_good_conditions(each)
             number += 1
             for name, samples in self.samples.items():
                 taken = [_time(calls[name]) for calls in kept]
@@ -236,6 +240,21 @@ class Bench:
                 samples.after += [float(calls[name].after_ns) for calls in kept if _same_form(calls, name)]
                 payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
                 self.job.progress(Progress(kind="timing", payload=payload))
+
+    def _round_in_good_conditions(self, each: int) -> list[dict[str, Call]]:
+        """A round; taken again, a few times in all, where the device was slowed down or shared meanwhile."""
+        while True:
+            before = machine.read(self.job.device, self._ours)
+            kept = self._round(each)
+            seen = Conditions(before, machine.read(self.job.device, self._ours))
+            self.conditions.append(seen)
+            again = sum(not c.kept for c in self.conditions) < ROUNDS_RETAKEN
+            if not spoilt(seen, cores()) or not again:
+                return kept
+            seen.kept = False
+
+    def _ours(self) -> set[int]:
+        return set().union(*(family(peer.sandbox.pid) for peer in (*self.arms.values(), self.judge, self.source)))
 
     def _vague(self) -> bool:
         """Whether the candidate's ratio over the fastest other arm is not known as narrowly as the protocol wants."""
@@ -291,8 +310,13 @@ def _same_form(calls: dict[str, Call], name: str) -> bool:
     return [leaf.get("stride") for leaf in mine.manifest["leaves"]] == [leaf.get("stride") for leaf in eager.manifest["leaves"]]
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def _quiet_share() -> float:
-    free = len(os.sched_getaffinity(0)) - config().threads
+    free = cores() - config().threads
     return max(QUIET_SHARE, 0.8 * free)
 
 

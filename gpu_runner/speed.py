@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_runner.conditions import Conditions, conditions_facts, spoilt
 from gpu_runner.contracts import ArmTiming, HackClass, Interval, Label, Precision, Protocol, Speed, TimingReport, Verdict
 from gpu_runner.stats import agree, bootstrap, linked_ratio, median, noise, paired_ratio, percentile, speed_word
 from gpu_runner.verdict import Trouble, candidate_failure, numeric, precision_label, reference_failure, structural
@@ -22,6 +23,7 @@ AFTER_NOISE = 0.8  # of eager's own time for taking the results out: they may li
 LEAST_AROUND = 5
 BUSY_SHARE = 0.25  # of a core, while others are called
 LEAST_BUSY = 8
+MOST_SPOILT = 0.5  # of the rounds
 HIDDEN_FLOOR_NS = 50_000.0  # a round trip to a sandbox varies by this much
 BANDWIDTH_MARGIN = 1.05  # over the highest rate that was ever measured on the device
 
@@ -90,6 +92,8 @@ class SpeedEvidence:
     bandwidth_bps: float | None = None
     wrong: WrongCall | None = None
     trouble: Trouble | None = None
+    cores: int = 1  # that this process may use
+    conditions: list[Conditions] = field(default_factory=list)  # of every round, in order
     busy: list[float] = field(default_factory=list)  # what the candidate ran while other arms were called, in cores
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -121,7 +125,7 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
     floor = _floor_ms(evidence)
     common: dict[str, Any] = {
         "arms": tuple(timings.values()), "errors": errors, "baseline": baseline, "noise": measured_noise,
-        "floor_ms": floor, "protocol": protocol.id, "facts": evidence.facts | _known_facts(evidence),
+        "floor_ms": floor, "protocol": protocol.id, "facts": _facts(evidence),
     }  # fmt: skip
     if CANDIDATE not in samples:
         return TimingReport(**common, sentence=f"Eager takes {timings[EAGER].median_ms:.4g} ms.")
@@ -178,11 +182,14 @@ def _known(evidence: SpeedEvidence) -> tuple[dict[str, Samples], dict[str, str]]
     return {}, {**known.errors, **dict.fromkeys(arms, text), **evidence.errors}
 
 
-def _known_facts(evidence: SpeedEvidence) -> dict[str, Any]:
+def _facts(evidence: SpeedEvidence) -> dict[str, Any]:
+    facts = dict(evidence.facts)
+    if machine := conditions_facts(evidence.conditions, evidence.cores):
+        facts["conditions"] = machine
     if evidence.known is None:
-        return {}
+        return facts
     ratio, arms = eager_then_over_now(evidence), [name for name in evidence.known.samples if name != EAGER]
-    return {"known": {"arms": arms, "measured": evidence.known.measured, "eager_then_over_now": round(ratio or 0.0, 4)}}
+    return facts | {"known": {"arms": arms, "measured": evidence.known.measured, "eager_then_over_now": round(ratio or 0.0, 4)}}
 
 
 def _now_ms(name: str, evidence: SpeedEvidence) -> float:
@@ -240,6 +247,9 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
             Label.BELOW_FLOOR,
             f"{candidate_ms:.3g} ms is less than the {floor_ms:.3g} ms that reading its inputs from this memory takes",
         )
+    bad = [reason for c in evidence.conditions if c.kept and (reason := spoilt(c, evidence.cores))]
+    if len(bad) > MOST_SPOILT * max(1, sum(c.kept for c in evidence.conditions)):
+        doubt(Label.UNSTABLE_TIMING, f"in {len(bad)} rounds {bad[0]}")
     hidden, uncertain = hidden_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
     own = median(samples[CANDIDATE].all)
     saved = median(samples[EAGER].all) - own

@@ -17,7 +17,7 @@ from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer
 from gpu_runner.probing import Facts, draw
-from gpu_runner.rounds import Bench, WrongResult, drop_failing
+from gpu_runner.rounds import Bench, WrongResult, cores, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.speed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall, interferes, known_holds, timing_report
@@ -88,6 +88,7 @@ class Timer:
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
             self._measure(bench)
             self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
+            self.evidence.conditions, self.evidence.cores = bench.conditions, cores()
             if self._modes and known is None and not interferes(bench.busy):
                 self.session.remember(key, self._known(bench, self.errors))
             self.evidence.known = known

@@ -1,12 +1,21 @@
-"""The rules over baselines that were measured before, and over the conditions of a measurement. Figures alone, nothing runs."""
+"""The rules over baselines that were measured before, and over the conditions of a measurement."""
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 
-from gpu_runner.contracts import PROTOCOLS, Precision, Speed
+from gpu_runner import machine
+from gpu_runner.conditions import Conditions, Reading
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Label, Precision, Source, Speed, TimeTask, TimingReport
 from gpu_runner.evidence import recorded, speed_evidence
 from gpu_runner.speed import CANDIDATE, EAGER, Known, Samples, SpeedEvidence, timing_report
+from tests.gpu_runner.programs import PLAIN, REFERENCE
+
+QUIET = {"cpu_mhz": 2600.0, "governor": "performance", "throttles": 3, "stolen_ticks": 100, "ticks": 1000, "sm_mhz": 1980,
+         "memory_mhz": 2619, "temperature_c": 41, "power_w": 180.5, "slowed_by": 0x4, "strangers": 0}  # fmt: skip
 
 
 def steady(ns: float, rounds: int = 6) -> Samples:
@@ -51,3 +60,67 @@ def test_a_baseline_does_not_count_once_eager_is_not_what_it_was(eager_ns: float
     assert (report.speed, report.baseline, report.over_compile) == (Speed.FASTER, "eager", None)
     assert {arm.arm for arm in report.arms} == {EAGER, CANDIDATE}
     assert "2026-01-01" in report.errors["default"]
+
+
+def around(**after: Any) -> Conditions:
+    return Conditions(Reading(**QUIET), Reading(**{**QUIET, "ticks": 2000, **after}))
+
+
+SPOILT = {
+    "slowed_by": (0x40, "heat, by the card"),
+    "strangers": (1, "other processes"),
+    "throttles": (4, "by heat"),
+    "stolen_ticks": (160, "hypervisor"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_device_that_was_slowed_down_or_shared_in_most_rounds_carries_no_claim(name: str) -> None:
+    value, says = SPOILT[name]
+    evidence = measured()
+    assert timing_report(evidence).facts == {}
+    evidence.cores = 2
+    evidence.conditions = [around() for _ in range(6)]
+    assert timing_report(evidence).speed is Speed.FASTER
+    evidence.conditions = [around(**{name: value}) for _ in range(4)] + [around() for _ in range(2)]
+    report = timing_report(speed_evidence(recorded(evidence)))
+    assert (report.speed, report.labels) == (Speed.NOT_CLAIMED, (Label.UNSTABLE_TIMING,))
+    assert says in report.sentence
+    for conditions in evidence.conditions[:4]:
+        conditions.kept = False  # each was taken again
+    assert timing_report(evidence).speed is Speed.FASTER
+
+
+def test_the_conditions_are_told_as_numbers_and_what_cannot_be_read_as_nothing() -> None:
+    evidence = measured()
+    evidence.cores = 2
+    evidence.conditions = [around(cpu_mhz=2400.0, stolen_ticks=110), around()]
+    facts = timing_report(evidence).facts["conditions"]
+    assert facts["cpu_mhz"] == [2400.0, 2600.0]
+    assert facts["power_w"] == [180.5, 180.5]
+    assert (facts["governor"], facts["slowed_by"], facts["cpu_throttles"]) == ("performance", "0x4", 0)
+    assert (facts["rounds_retaken"], facts["rounds_spoilt"]) == (0, [])
+    evidence.conditions = [Conditions(Reading(), Reading())]
+    facts = timing_report(evidence).facts["conditions"]
+    assert {facts[name] for name in ("governor", "slowed_by", "cpu_throttles")} == {None}
+    assert facts["cpu_mhz"] is facts["sm_mhz"] is facts["strangers"] is None
+    assert "stolen_share" not in facts
+
+
+def test_a_round_in_bad_conditions_is_taken_again(hands, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = itertools.chain([0, 0, 0, 0x40], itertools.repeat(0))  # the card is hot after the second round
+    monkeypatch.setattr(machine, "read", lambda device, ours: Reading(slowed_by=next(readings)))
+    protocol = PROTOCOLS["quick"].model_copy(update={"rounds": 3, "samples_per_round": 2, "half_width": 1e9})
+    files = CandidateFiles(files={"model_new.py": PLAIN})
+    report = hands.perform(TimeTask(target="cpu", source=Source(text=REFERENCE), candidate=files, protocol=protocol))
+    assert isinstance(report, TimingReport)
+    assert (report.facts["rounds"], report.facts["conditions"]["rounds_retaken"]) == (3, 1)
+    assert report.facts["conditions"]["rounds_spoilt"] == []
+
+
+def test_this_machine_tells_its_clock_or_that_it_cannot() -> None:
+    reading = machine.read("cpu", set)
+    assert reading.cpu_mhz is None or reading.cpu_mhz > 100
+    assert reading.ticks is not None
+    assert 0 <= (reading.stolen_ticks or 0) <= reading.ticks
+    assert reading.sm_mhz is None

@@ -1,0 +1,130 @@
+"""The machine before and after each round: clocks, throttling, temperature, power, and who else uses the device.
+
+The processor is read from `/proc` and `/sys`, the card through NVML, the library that nvidia-smi itself asks: a look takes less
+than a millisecond, a start of that program a tenth of a second. What cannot be read is None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpu_runner.conditions import Reading
+
+_CPUS = Path("/sys/devices/system/cpu")
+_SM, _MEMORY = 1, 2  # nvmlClockType_t
+_MOST_PROCESSES = 64
+
+
+def read(device: str, ours: Callable[[], set[int]]) -> Reading:
+    """How things are now. `ours`: ids of the processes that may use the card for us."""
+    reading = Reading(cpu_mhz=cpu_mhz(), governor=governor(), throttles=_throttles())
+    reading.stolen_ticks, reading.ticks = _ticks()
+    if device != "cpu" and (nvml := _nvml()) is not None:
+        nvml.fill(reading, ours())
+    return reading
+
+
+def cpu_mhz() -> float | None:
+    """The mean clock of the processor's cores in MHz. A virtual machine may name one figure for ever."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        values = [float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")]
+    except (OSError, ValueError):
+        return None
+    return round(sum(values) / len(values), 1) if values else None
+
+
+@lru_cache(maxsize=1)
+def governor() -> str:
+    """Who chooses the clocks, as the kernel calls it; empty where it does not say (a virtual machine)."""
+    names = {_text(path) for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return ", ".join(sorted(names - {""}))
+
+
+def _throttles() -> int | None:
+    """How often the processor slowed down for heat since it was started."""
+    texts = [_text(path) for path in _throttle_files()]
+    return sum(int(text) for text in texts if text.isdecimal()) if texts else None
+
+
+@lru_cache(maxsize=1)
+def _throttle_files() -> tuple[Path, ...]:
+    return tuple(_CPUS.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+
+
+def _ticks() -> tuple[int | None, int | None]:
+    """(ticks that the hypervisor gave to others while we wanted to run, ticks of all cores) since the start."""
+    try:
+        numbers = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return numbers[7], sum(numbers)
+    except (OSError, ValueError, IndexError):
+        return None, None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+class _Process(ctypes.Structure):
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
+
+
+class _Nvml:
+    """The first card. Every question may be one that this driver or card does not answer."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libnvidia-ml.so.1")
+        self._card = ctypes.c_void_p()
+        if self._library.nvmlInit_v2() or self._library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._card)):
+            raise OSError("NVML cannot be used here")
+
+    def fill(self, reading: Reading, ours: set[int]) -> None:
+        reading.sm_mhz = self._ask("nvmlDeviceGetClockInfo", ctypes.c_uint(), _SM)
+        reading.memory_mhz = self._ask("nvmlDeviceGetClockInfo", ctypes.c_uint(), _MEMORY)
+        reading.temperature_c = self._ask("nvmlDeviceGetTemperature", ctypes.c_uint(), 0)
+        milliwatts = self._ask("nvmlDeviceGetPowerUsage", ctypes.c_uint())
+        reading.power_w = None if milliwatts is None else milliwatts / 1000
+        reading.slowed_by = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong())
+        reading.strangers = self._strangers(ours)
+
+    def _ask(self, function: str, answer: Any, *arguments: int) -> int | None:
+        try:
+            failed = getattr(self._library, function)(self._card, *arguments, ctypes.byref(answer))
+        except AttributeError:
+            return None
+        return None if failed else int(answer.value)
+
+    def _strangers(self, ours: set[int]) -> int | None:
+        """How many processes on the card are not ours; None where it names them by ids that are not those we know."""
+        count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
+        try:
+            failed = self._library.nvmlDeviceGetComputeRunningProcesses_v3(self._card, ctypes.byref(count), found)
+        except AttributeError:
+            return None
+        pids = {process.pid for process in found[: count.value]}
+        return None if failed or not pids & ours else len(pids - ours)
+
+
+@lru_cache(maxsize=1)
+def _nvml() -> _Nvml | None:
+    try:
+        return _Nvml()
+    except (OSError, AttributeError):
+        return None
+
+
+# A handle of the library is not a forked child's to use.
+os.register_at_fork(after_in_child=_nvml.cache_clear)
