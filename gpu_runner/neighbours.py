@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 MAX_THREADS = 1500  # a look at more would cost more than it tells
 _BYTES = 512  # of a `stat`: the name is at most 64 of them, the state follows
+_FLAGS, _PF_KTHREAD = 6, 0x0020_0000  # the field after the name that holds a task's flags; proc_pid_stat(5), linux/sched.h
 
 
 @dataclass
@@ -168,8 +169,8 @@ def _read(path: str) -> bytes:
 
 
 def _is_kernel(pid: str) -> bool:
-    """Kernel threads have no command line; neither has a process that is ending."""
-    return not _read(f"/proc/{pid}/cmdline")
+    """By the kernel's own flag: a program can empty its command line, but not become a kernel thread."""
+    return bool(int(_read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()[_FLAGS]) & _PF_KTHREAD)
 
 
 def family(root: int) -> set[int]:

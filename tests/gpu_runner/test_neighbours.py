@@ -36,6 +36,17 @@ def burning() -> Iterator[int]:
         process.wait()
 
 
+HIDE = """
+import ctypes
+with open("/proc/self/stat") as file:
+    start, end = map(int, file.read().rpartition(")")[2].split()[45:47])  # where the arguments lie
+page = start & -4096
+munmap = ctypes.CDLL(None).munmap
+munmap.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
+munmap(page, end - page)
+"""
+
+
 def _below(pid: int) -> str:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return file.read()
@@ -109,3 +120,18 @@ def _task() -> TimeTask:
     protocol = PROTOCOLS["quick"].model_copy(update={"rounds": 3, "samples_per_round": 2, "warmup_s": 0.01, "half_width": 1e9})
     files = CandidateFiles(files={"model_new.py": REFERENCE.replace("class Model(", "class ModelNew(")})
     return TimeTask(target="cpu", source=Source(text=REFERENCE), candidate=files, protocol=protocol)
+
+
+def test_a_process_that_empties_its_command_line_is_seen_all_the_same(neighbours: Neighbours) -> None:
+    code = HIDE + "print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as hidden:
+        try:
+            assert hidden.stdout is not None
+            assert hidden.stdout.readline()
+            with open(f"/proc/{hidden.pid}/cmdline", "rb") as file:
+                assert file.read() == b""
+            before = neighbours.ran(hidden.pid)
+            time.sleep(0.3)
+            assert neighbours.ran(hidden.pid) - before > 0.05e9
+        finally:
+            hidden.kill()
