@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gpu_runner.conditions import Reading
+from gpu_runner.neighbours import family
 
 _CPUS = Path("/sys/devices/system/cpu")
 _SM, _MEMORY = 1, 2  # nvmlClockType_t
 _MOST_PROCESSES = 64
 
 
-def read(device: str, ours: Callable[[], set[int]]) -> Reading:
-    """How things are now. `ours`: ids of the processes that may use the card for us."""
+def read(device: str) -> Reading:
+    """How things are now. Whatever this process has started may use the card, programs that are kept for later among it."""
     reading = Reading(cpu_mhz=cpu_mhz(), governor=governor(), throttles=_throttles())
     reading.stolen_ticks, reading.ticks = _ticks()
     if device != "cpu" and (nvml := _nvml()) is not None:
-        nvml.fill(reading, ours())
+        nvml.fill(reading, family(os.getpid()))
     return reading
 
 

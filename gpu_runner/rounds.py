@@ -14,7 +14,7 @@ from gpu_runner.conditions import Conditions, spoilt
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
-from gpu_runner.neighbours import Neighbours, family
+from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
 from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
@@ -244,17 +244,14 @@ class Bench:
     def _round_in_good_conditions(self, each: int) -> list[dict[str, Call]]:
         """A round; taken again, a few times in all, where the device was slowed down or shared meanwhile."""
         while True:
-            before = machine.read(self.job.device, self._ours)
+            before = machine.read(self.job.device)
             kept = self._round(each)
-            seen = Conditions(before, machine.read(self.job.device, self._ours))
+            seen = Conditions(before, machine.read(self.job.device))
             self.conditions.append(seen)
             again = sum(not c.kept for c in self.conditions) < ROUNDS_RETAKEN
             if not spoilt(seen, cores()) or not again:
                 return kept
             seen.kept = False
-
-    def _ours(self) -> set[int]:
-        return set().union(*(family(peer.sandbox.pid) for peer in (*self.arms.values(), self.judge, self.source)))
 
     def _vague(self) -> bool:
         """Whether the candidate's ratio over the fastest other arm is not known as narrowly as the protocol wants."""

@@ -109,7 +109,7 @@ def test_the_conditions_are_told_as_numbers_and_what_cannot_be_read_as_nothing()
 
 def test_a_round_in_bad_conditions_is_taken_again(hands, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = itertools.chain([0, 0, 0, 0x40], itertools.repeat(0))  # the card is hot after the second round
-    monkeypatch.setattr(machine, "read", lambda device, ours: Reading(slowed_by=next(readings)))
+    monkeypatch.setattr(machine, "read", lambda device: Reading(slowed_by=next(readings)))
     protocol = PROTOCOLS["quick"].model_copy(update={"rounds": 3, "samples_per_round": 2, "half_width": 1e9})
     files = CandidateFiles(files={"model_new.py": PLAIN})
     report = hands.perform(TimeTask(target="cpu", source=Source(text=REFERENCE), candidate=files, protocol=protocol))
@@ -119,7 +119,7 @@ def test_a_round_in_bad_conditions_is_taken_again(hands, monkeypatch: pytest.Mon
 
 
 def test_this_machine_tells_its_clock_or_that_it_cannot() -> None:
-    reading = machine.read("cpu", set)
+    reading = machine.read("cpu")
     assert reading.cpu_mhz is None or reading.cpu_mhz > 100
     assert reading.ticks is not None
     assert 0 <= (reading.stolen_ticks or 0) <= reading.ticks
