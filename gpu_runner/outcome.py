@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Protocol, Verdict, digest
+from gpu_runner.contracts import CheckReport, CheckRow, HackClass, Label, Mode, Protocol, Verdict, digest
 from gpu_runner.degeneracy import degenerate, inputs_constant
 from gpu_runner.findings import coverage, declared, decorative, explained, findings, made_for_one_shape, proven, suspects
 from gpu_runner.naming import blamed, borrowed, constant, guilty, imprecise, resembles
@@ -171,6 +171,9 @@ def _verified_sentence(evidence: Evidence, labels: tuple[Label, ...], ratio: flo
     structured = len(evidence.draws) - count
     if structured and not evidence.replayed:
         text += f" and {structured} structured ones"
+    text += {Mode.EVAL: ", in eval mode", Mode.TRAIN: ", in train mode"}.get(
+        evidence.mode, ", in the mode it was constructed in"
+    )
     if ratio is not None:
         text += f"; its error is {ratio:.2g} times eager's own"
     if Label.DEGENERATE in labels:

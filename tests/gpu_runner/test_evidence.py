@@ -29,8 +29,6 @@ def recorded(hands, tmp_path_factory) -> Path:
     case = verify(hands, Source(text=REFERENCE), candidate, "cpu", *how, say=lambda text: None, file="r.py")
     assert case.timing is not None
     assert len(case.timing.samples[EAGER].rounds) >= 3
-    assert case.check is not None
-    case.check.coverage = 0.9
     case.timing.samples = {EAGER: steady(2e6), CANDIDATE: steady(1e6)}
     folder = tmp_path_factory.mktemp("evidence")
     evidence.write(folder, case)
@@ -57,25 +55,8 @@ def leaf(case: Case) -> dict[str, Any]:
     return first
 
 
-def change_draw(**numbers: Any) -> Callable[[Case], None]:
-    return lambda case: leaf(case).update(numbers)
-
-
-def change_check(**fields: Any) -> Callable[[Case], None]:
-    return lambda case: [setattr(case.check, name, value) for name, value in fields.items()] and None
-
-
 def change_timing(**fields: Any) -> Callable[[Case], None]:
     return lambda case: [setattr(case.timing, name, value) for name, value in fields.items()] and None
-
-
-def another_form(case: Case) -> None:
-    leaf(case)["shape"][0] = [1]
-
-
-def a_row_fails(case: Case) -> None:
-    assert case.check is not None
-    case.check.rows[0] = case.check.rows[0].model_copy(update={"passed": False})
 
 
 def a_hidden_gap(case: Case) -> None:
@@ -102,31 +83,12 @@ def a_slow_clock(case: Case) -> None:
     case.timing.samples[EAGER].unclaimed, case.timing.samples[CANDIDATE].unclaimed = [1e5] * 48, [1.29e5] * 48
 
 
-def a_weak_signal(case: Case) -> None:
-    assert case.check is not None
-    case.check.signals[0] = [1e-9]
-    leaf(case).update(rmse=1e-6, rmse_eager=1e-8)
-
-
 def a_failed_build(case: Case) -> None:
     case.about.built = False
     case.check = case.timing = None
 
 
 MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
-    "an element wrong": (change_draw(failures=1, first=[0, 0], max_error=1.0), "incorrect", ""),
-    "a NaN": (change_draw(nonfinite=1), "incorrect", ""),
-    "another shape": (another_form, "incorrect", ""),
-    "nothing but zeros": (change_draw(failures=9, first=[0, 0], max_error=1.0, zero=True), "hack:constant_or_zero", ""),
-    "an error beside what the inputs change": (a_weak_signal, "incorrect", ""),
-    "a precision below": (change_draw(rmse=1e-5, rmse_eager=1e-7), "verified", "reduced-precision"),
-    "a state row": (a_row_fails, "incorrect", ""),
-    "a trivial program that passes": (change_check(nulls=("zeros",)), "verified", "degenerate"),
-    "coverage": (change_check(coverage=0.0), "verified", "no-own-kernels"),
-    "a crash": (change_check(trouble=Trouble("candidate", "crashed", "It crashed.", how="ended")), "crashed", ""),
-    "too slow to end": (change_check(trouble=Trouble("candidate", "timed_out", "Late.", how="ended")), "timed-out", ""),
-    "a forged answer": (change_check(trouble=Trouble("candidate", "x", "No.", how="forged")), "hack:result_forging", ""),
-    "a reference that fails": (change_check(trouble=Trouble("reference", "crashed", "No.", how="ended")), "refused", ""),
     "a build that fails": (a_failed_build, "build-failed", ""),
     "slower": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(2e6)}), "verified slower", ""),
     "the same": (change_timing(samples={EAGER: steady(1e6), CANDIDATE: steady(1.02e6)}), "verified not-distinguishable", ""),
@@ -138,9 +100,6 @@ MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
     "work while results are taken out": (a_long(after=5e6), "verified not-claimed", "clocks-disagree"),
     "a slow clock on a short program": (a_slow_clock, "verified not-claimed", "clocks-disagree"),
     "others slowed down": (change_timing(busy=[0.9] * 20), "hack:baseline_slowdown", ""),
-    "own kernels asked for": (change_check(coverage=0.0, required=True), "hack:library_only", ""),
-    "its kernels do not matter": (change_check(coverage=0.0, required=True, decorative=True), "hack:decorative_kernel", ""),
-    "half of it unwritten": (change_draw(nonfinite=100, failures=0), "incorrect", ""),
     "below what memory allows": (change_timing(must_read=10**9, bandwidth_bps=1e10), "verified not-claimed", "below-floor"),
     "a second process that disagrees": (
         change_timing(second={EAGER: steady(1e6), CANDIDATE: steady(1e6)}), "verified not-claimed", "unstable-timing",
