@@ -88,6 +88,9 @@ def test_a_program_is_uploaded_watched_through_a_lost_connection_and_taken_home_
         complaints: list[str] = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(line.base + urlsplit(site.link()).path)
+        # Its runner is starting, which is not the same as none being there.
+        told = site.rows("select payload from runs_event where kind = 'run.status'")
+        assert not [payload for (payload,) in told if "No runner" in payload]
         # The example that a fresh site starts by itself would share the machine with this run.
         page.get_by_role("button", name="Cancel").click()
         expect(page.locator("#run-head")).to_contain_text("cancelled", timeout=STEP)
