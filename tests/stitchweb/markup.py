@@ -86,4 +86,4 @@ def comparable(html: str) -> str:
         r"(<span data-ticks[^>]*><b>)[^<]*(</b>.*?</span></span>\s*)<svg class=\"bar\".*?</svg>", r"\1\2", html, flags=re.S
     )
     html = re.sub(r"<time[^>]*data-since[^>]*>[^<]*</time>", "<time>", html)
-    return squeezed(re.sub(r' name="csrfmiddlewaretoken" value="[^"]*"', "", html))
+    return squeezed(re.sub(r' name="(?:csrfmiddlewaretoken|once)" value="[^"]*"', "", html))
