@@ -31,7 +31,14 @@ class _Thread:
 
     def ran(self) -> int:
         """Nanoseconds on a CPU so far; OSError once it has ended."""
-        return int(os.pread(self.schedstat, 64, 0).split(b" ", 1)[0] or 0)
+        return self._numbers()[0]
+
+    def waited(self) -> int:
+        """Nanoseconds that it waited for a CPU so far; OSError once it has ended."""
+        return self._numbers()[1]
+
+    def _numbers(self) -> list[int]:
+        return [int(text) for text in os.pread(self.schedstat, 64, 0).split()] or [0, 0]
 
     def runs(self) -> bool:
         """Whether it runs or wants to."""
@@ -56,12 +63,16 @@ class Neighbours:
     _mine: set[int] = field(default_factory=set)
     _before: dict[str, int] = field(default_factory=dict)
     _since: int = 0
+    _root: int = 0
+    _waited: int = 0
 
     def start(self, root: int) -> None:
         """The call of the program whose outermost process is `root` begins."""
         self._renew()
         self._mine = {os.getpid(), *self._family(root)}
+        self._root = root
         self._before = self._others()
+        self._waited = self.waited(root)
         self._since = time.perf_counter_ns()
 
     def share(self) -> float | None:
@@ -72,6 +83,25 @@ class Neighbours:
         if not self._before or len(now) > _most():
             return None
         return sum(max(0, ran - self._before.get(name, 0)) for name, ran in now.items()) / max(1, elapsed)
+
+    def disturbance(self) -> float | None:
+        """What others took from the program since `start`, as a share of the time since then; None where it cannot be seen.
+
+        It is what they ran or what the program's threads waited for a core, whichever is less: a neighbour on a core that
+        nobody wanted disturbs little, and a program that waits for its own threads is disturbed by nobody.
+        """
+        elapsed = max(1, time.perf_counter_ns() - self._since)
+        share = self.share()
+        return None if share is None else min(share, (self.waited(self._root) - self._waited) / elapsed)
+
+    def waited(self, root: int) -> int:
+        """Nanoseconds that threads of the process `root`, and of all that it started, have waited for a core so far."""
+        self._renew()
+        total = 0
+        for thread in self._of(self._family(root)):
+            with contextlib.suppress(OSError):
+                total += thread.waited()
+        return total
 
     def ran(self, root: int, first_threads: bool = False) -> int:
         """Nanoseconds that the process `root` and all that it started have run so far; of first threads alone, if wanted."""

@@ -165,6 +165,10 @@ class Program(Peer):
         """Make private inputs (see `child.arm.Arm.prepare` for the options)."""
         self.ask("prepare", {"inputs": inputs.manifest, **options}, [inputs.memory])
 
+    def wake(self) -> None:
+        """Have the process' threads ready for a call."""
+        self.ask("wake", {})
+
     def go(self, timeout: float | None = None) -> Call:
         """The call itself, on two clocks."""
         start = time.perf_counter_ns()
@@ -191,8 +195,9 @@ class Program(Peer):
         return call
 
     def call(self, inputs: Value, *, watch: bool = False, timeout: float | None = None, **options: Any) -> Call:
-        """Prepare, go, collect."""
+        """Prepare, wake, go, collect."""
         self.prepare(inputs, watch=watch, **options)
+        self.wake()
         return self.collect(self.go(timeout), watch)
 
     def buffers(self) -> Value:

@@ -11,7 +11,6 @@ from typing import Any
 
 from gpu_runner import machine
 from gpu_runner.conditions import Conditions, spoilt
-from gpu_runner.config import config
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
 from gpu_runner.neighbours import Neighbours
@@ -34,7 +33,7 @@ SETTLE_S = 0.1
 LOOK_S = 0.0005
 LOOK_DRAWS = 200  # of a bootstrap that only tells how narrow an interval is by now
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
-QUIET_SHARE = 0.03  # of a core; beyond the cores that the programs leave free, others may take no more in a kept sample
+QUIET_SHARE = 0.03  # of a call: others may take no more from it in a sample that is kept, as far as any is left
 SLOW_DRAW = 0.25  # of what a sample takes besides: drawing slower than this is done once a round
 SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
 
@@ -74,6 +73,7 @@ class Bench:
     _compare_s: float = 0.0
     _draw_s: float = 0.0
     _rest_s: float = 0.0
+    _costs: list[float] = field(default_factory=list)
     _timeout: float = CALL_FLOOR_S
 
     def __post_init__(self) -> None:
@@ -117,6 +117,7 @@ class Bench:
                     arm.collect(calls[name])
                     calls[name].after_ns = time.perf_counter_ns() - taken
         self._rest_s = time.perf_counter() - started
+        self._costs.append(self._rest_s)
         self.calls += 1
         try:
             if look:
@@ -150,7 +151,9 @@ class Bench:
         arm.prepare(inputs, storage=storage, evict=evict)
         elapsed = time.perf_counter_ns() - started
         self._settle()  # ours leaves nothing running: what works on until the call begins is the program's
-        return elapsed, self.neighbours.ran(arm.sandbox.pid) - ran if self.neighbours else 0
+        ran = self.neighbours.ran(arm.sandbox.pid) - ran if self.neighbours else 0
+        arm.wake()
+        return elapsed, ran
 
     def _settle(self) -> None:
         """Wait until all programs rest, for a moment at most: OpenMP's threads spin for some milliseconds after a call, longer
@@ -171,7 +174,7 @@ class Bench:
         own = self.neighbours.ran(arm.sandbox.pid, first_threads=True)
         self.neighbours.start(arm.sandbox.pid)
         call = arm.go(self._timeout)
-        call.neighbours = self.neighbours.share()
+        call.neighbours = self.neighbours.disturbance()
         # Read last: by now the thread that answered sleeps, and its number is exact.
         call.first_thread_ns = self.neighbours.ran(arm.sandbox.pid, first_threads=True) - own
         if watched:
@@ -271,7 +274,7 @@ class Bench:
             calls = self.sample(first=number == 0)
             share = max((call.neighbours or 0.0 for call in calls.values()), default=0.0)
             made.append((share, calls))
-            if share <= _quiet_share():
+            if share <= QUIET_SHARE:
                 quiet += 1
                 if quiet == each:
                     break
@@ -285,9 +288,10 @@ class Bench:
         return [calls for _, calls in made[:each]]
 
     def plan(self, rounds: int | None = None) -> tuple[int, int]:
-        """(rounds, samples per round) that fit the budget, from the cost of the last sample."""
+        """(rounds, samples per round) that fit the budget, from what samples cost so far."""
         rounds = rounds or self.protocol.rounds
-        cost = max(1e-4, self._rest_s + (self._draw_s if self._draw_s <= SLOW_DRAW * self._rest_s else 0.0))
+        rest = median(self._costs or [self._rest_s])
+        cost = max(1e-4, rest + (self._draw_s if self._draw_s <= SLOW_DRAW * rest else 0.0))
         affordable = self.protocol.arm_budget_s * len(self.arms) / cost
         total = int(min(rounds * self.protocol.samples_per_round, affordable))
         if total < rounds:
@@ -310,11 +314,6 @@ def _same_form(calls: dict[str, Call], name: str) -> bool:
 def cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-def _quiet_share() -> float:
-    free = cores() - config().threads
-    return max(QUIET_SHARE, 0.8 * free)
 
 
 def drop_failing(bench: Bench, action: Callable[[], None], errors: dict[str, str]) -> None:

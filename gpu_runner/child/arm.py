@@ -1,7 +1,8 @@
 """One program that is called again and again: the same code path for the reference, the compiled reference and the candidate.
 
-A call is three requests, whatever it is for (a check, a warm-up, a timed sample), so that a program cannot tell them apart:
-`prepare` makes private inputs and cold caches, `go` is the call and nothing else, `collect` takes the results out.
+A call is four requests, whatever it is for (a check, a warm-up, a timed sample), so that a program cannot tell them apart:
+`prepare` makes private inputs and cold caches, `wake` has torch's threads ready, `go` is the call and nothing else, `collect`
+takes the results out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _search.argtypes, _search.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_siz
 LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
 SEALED = 32  # elements of each result that are read the moment the call returns,
 SEALED_RESULTS = 8  # of so many results
+GRAIN = 32768  # elements that torch gives to one thread at least
+WAKINGS, AWAKE = 20, 3  # tries at most, and how many times the quickest one's time is quick
 POISONED, POISON_BYTES = 8, 64 << 20  # blocks of one size, as long as they take no more than that
 _evict: dict[str, torch.Tensor] = {}
 
@@ -61,6 +64,28 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+_awake: dict[str, Any] = {}
+
+
+def wake_threads() -> None:
+    """Have torch's threads awake and on cores of their own, as between the operations of a program.
+
+    Those that sleep are woken on any core, and if that is the first thread's own, both share it for tens of milliseconds with
+    all others idle. Kernels that are built here use the same threads.
+    """
+    if torch.get_num_threads() < 2:
+        return
+    if not _awake:
+        _awake.update(block=torch.zeros(torch.get_num_threads() * 2 * GRAIN), best=1 << 62)
+    for _ in range(WAKINGS):
+        start = _clock()
+        _awake["block"].add_(1)
+        took = _clock() - start
+        _awake["best"] = min(_awake["best"], took)
+        if took <= AWAKE * _awake["best"]:
+            return
 
 
 def evict_caches(size: int, device: str) -> None:
@@ -300,9 +325,13 @@ def _type_of(leaf: Any) -> str:
 
 
 def serve(arm: Arm, kind: str, payload: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
-    """Answer the three requests of a call; None for any other kind. The results of a program that cannot cross are named."""
+    """Answer the four requests of a call; None for any other kind. The results of a program that cannot cross are named."""
     if kind == "prepare":
         return arm.prepare(payload, fds[0])
+    if kind == "wake":
+        if arm.device == "cpu":
+            wake_threads()
+        return {}
     if kind == "go":
         return arm.go()
     if kind == "collect":

@@ -221,7 +221,7 @@ def handle(kind: str, payload: dict[str, Any], fds: list[int], emit: Callable[[d
 
 
 def _answer(it: Reference, kind: str, payload: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-    if kind in ("prepare", "go", "collect"):
+    if kind in ("prepare", "wake", "go", "collect"):
         if kind == "prepare" and payload.get("restore"):
             state.restore(it.model, it.current)
         try:

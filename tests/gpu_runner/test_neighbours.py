@@ -47,6 +47,26 @@ munmap(page, end - page)
 """
 
 
+CORES = len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def crowd(threads: int) -> Iterator[int]:
+    """A process with so many children that burn."""
+    burn = "[sys.executable, '-c', 'while True: pass']"
+    code = f"import subprocess, sys\nfor _ in range({threads}): last = subprocess.Popen({burn})\nlast.wait()"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and len(_below(process.pid).split()) < threads:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        yield process.pid
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+
+
 def _below(pid: int) -> str:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return file.read()
@@ -84,6 +104,27 @@ def test_a_neighbour_that_began_after_the_call_is_seen_and_one_that_ended_costs_
         idle.kill()
 
 
+def test_a_program_is_disturbed_by_what_it_has_to_wait_for_and_not_by_its_own_threads(
+    neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with crowd(2 * CORES) as alone, subprocess.Popen(["sleep", "60"]) as idle:
+        neighbours.start(idle.pid)
+        time.sleep(0.3)
+        assert (neighbours.share() or 0.0) > 0.5 * CORES
+        assert (neighbours.disturbance() or 0.0) < 0.01  # it wanted no core
+        idle.kill()
+        with crowd(1):
+            neighbours.start(alone)
+            time.sleep(0.5)
+            assert (neighbours.disturbance() or 0.0) > 0.03
+        neighbours.start(alone)
+        waited = neighbours.waited(alone)
+        time.sleep(0.3)
+        assert neighbours.waited(alone) > waited  # for its own threads
+        monkeypatch.setattr(neighbours, "share", lambda: 0.0)  # that nobody else runs here a test cannot demand
+        assert neighbours.disturbance() == 0.0
+
+
 def test_whether_a_program_rests_and_how_long_it_ran_is_known_with_all_it_started(neighbours: Neighbours) -> None:
     with burning() as pid, subprocess.Popen(["sleep", "60"]) as idle:
         before = neighbours.ran(pid), neighbours.ran(idle.pid)
@@ -100,7 +141,7 @@ def test_whether_a_program_rests_and_how_long_it_ran_is_known_with_all_it_starte
 def test_samples_that_a_neighbour_disturbed_are_taken_again(hands, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = itertools.cycle([0.0, 0.0, 0.9, 0.0])  # two arms a sample: every second sample is disturbed
     monkeypatch.setattr(Neighbours, "start", lambda self, root: None)
-    monkeypatch.setattr(Neighbours, "share", lambda self: next(shares))
+    monkeypatch.setattr(Neighbours, "disturbance", lambda self: next(shares))
     report = hands.perform(_task())
     made, kept = report.facts["samples_retaken"], report.facts["rounds"] * report.facts["samples_per_round"]
     assert report.facts["samples_disturbed"] == 0
@@ -109,7 +150,7 @@ def test_samples_that_a_neighbour_disturbed_are_taken_again(hands, monkeypatch: 
 
 def test_where_neighbours_never_rest_the_least_disturbed_samples_are_kept(hands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Neighbours, "start", lambda self, root: None)
-    monkeypatch.setattr(Neighbours, "share", lambda self: 0.9)
+    monkeypatch.setattr(Neighbours, "disturbance", lambda self: 0.9)
     report = hands.perform(_task())
     kept = report.facts["rounds"] * report.facts["samples_per_round"]
     assert report.facts["samples_disturbed"] == kept
