@@ -44,11 +44,15 @@ def read_nsys(path: Path, meter: Meter, range_name: str = "", warmup: int = 0) -
             return _Reader(base, meter).trace(range_name, warmup)
     except sqlite3.DataError:
         raise UnreadableProfile(f"A value of the SQLite file is larger than {_VALUE_BYTES >> 20} MB.") from None
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:  # names of columns may be no text
         meter.clock()  # an interrupted statement is the deadline
         raise UnreadableProfile(
-            f"The SQLite file cannot be read ({clean(str(error))[:100]}): export the report again."
+            f"The SQLite file cannot be read ({clean(_sqlite_words(error))[:100]}): export the report again."
         ) from None
+
+
+def _sqlite_words(error: Exception) -> str:
+    return "a name in it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _open(path: Path, meter: Meter) -> sqlite3.Connection:

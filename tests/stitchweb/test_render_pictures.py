@@ -140,7 +140,8 @@ NUMBER = st.one_of(
 )  # fmt: skip
 FIELDS = (
     "value_ns start_ns ns wall_ns busy_ns kernel_busy_ns copy_exposed_ns sync host iterations share_pct total_ns count"
-    " median_ns compute_sol_pct memory_sol_pct intensity flop_rate flop_peak dram_peak_Bps occupancy_pct registers warps cycles mem_bandwidth_Bps float32"
+    " median_ns compute_sol_pct memory_sol_pct intensity flop_rate flop_peak dram_peak_Bps occupancy_pct registers"
+    " warps cycles mem_bandwidth_Bps float32"
 )
 
 
