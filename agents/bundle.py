@@ -156,7 +156,7 @@ def _measured(state: State, candidate: Candidate, report: TimingReport | None) -
     text = (
         f"{passed} checks passed; results are compared with the reference in double precision, relative tolerance {tolerance}. "
         f"Mode `{state.options.mode}`, precision `{state.options.precision}`. Every arm runs in a process of its own, in "
-        f"turns, on inputs it has not seen; the interval is a bootstrap over rounds ({protocol.confidence:.0%})."
+        f"turns, on inputs it has not seen; the interval is that of the median over rounds ({protocol.confidence:.0%})."
     )
     if state.options.require_own_kernels:
         text += " Own kernels were required: a program that calls libraries alone would have been rejected."

@@ -48,7 +48,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(10, 64, 1024)]
+    return [torch.randn(10, 64, 2048)]
 
 
 def get_init_inputs():

@@ -20,7 +20,7 @@ from gpu_runner.stats import median, paired_ratio
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted
 
-MIN_ROUNDS = 3
+MIN_ROUNDS = 6  # with fewer, no interval has the confidence that is asked for
 MIN_WARMUP = 3
 WARMUP_CAP_S = 5.0
 CALL_FLOOR_S = 20.0
@@ -31,7 +31,6 @@ RETAKES = 3  # at most so many samples are made for each that is kept
 ROUNDS_RETAKEN = 5  # at most, in all
 SETTLE_S = 0.1
 LOOK_S = 0.0005
-LOOK_DRAWS = 200  # of a bootstrap that only tells how narrow an interval is by now
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
 QUIET_SHARE = 0.03  # of a call: others may take no more from it in a sample that is kept, as far as any is left
 SLOW_DRAW = 0.25  # of what a sample takes besides: drawing slower than this is done once a round
@@ -262,8 +261,7 @@ class Bench:
             return False
         others = [samples for name, samples in self.samples.items() if name != CANDIDATE]
         fastest = min(others, key=lambda samples: median(samples.all))
-        quickly = self.protocol.model_copy(update={"bootstrap_draws": LOOK_DRAWS})
-        ratio = paired_ratio(fastest.medians, self.samples[CANDIDATE].medians, quickly)
+        ratio = paired_ratio(fastest.medians, self.samples[CANDIDATE].medians, self.protocol)
         return (ratio.high - ratio.low) / 2.0 > self.protocol.half_width * ratio.value
 
     def _round(self, each: int) -> list[dict[str, Call]]:

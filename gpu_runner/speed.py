@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_runner.conditions import Conditions, conditions_facts, spoilt
 from gpu_runner.contracts import ArmTiming, HackClass, Interval, Label, Precision, Protocol, Speed, TimingReport, Verdict
-from gpu_runner.stats import agree, bootstrap, linked_ratio, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.stats import agree, interval, linked_ratio, median, noise, paired_ratio, percentile, speed_word
 from gpu_runner.verdict import Trouble, candidate_failure, numeric, precision_label, reference_failure, structural
 
 CANDIDATE = "candidate"
@@ -121,7 +121,7 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
     baseline = min(baselines, key=now_ms.__getitem__)
     compiled = [name for name in baselines if name != EAGER]
     best_compiled = min(compiled, key=now_ms.__getitem__) if compiled else None
-    measured_noise = noise(samples[EAGER].rounds, protocol)
+    measured_noise = noise(samples[EAGER].rounds)
     floor = _floor_ms(evidence)
     common: dict[str, Any] = {
         "arms": tuple(timings.values()), "errors": errors, "baseline": baseline, "noise": measured_noise,
@@ -165,7 +165,7 @@ def known_holds(evidence: SpeedEvidence) -> bool:
     if ratio is None or evidence.known is None:
         return False
     both = (evidence.known.samples[EAGER].rounds, evidence.samples[EAGER].rounds)
-    most = 1.0 + SAME_EAGER + sum(noise(rounds, evidence.protocol) or 0.0 for rounds in both)
+    most = 1.0 + SAME_EAGER + sum(noise(rounds) or 0.0 for rounds in both)
     return 1.0 / most <= ratio <= most
 
 
@@ -271,14 +271,14 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
         if min(len(ours), len(theirs)) < LEAST_AROUND:
             continue
         outside, uncertain = hidden_ns(ours, theirs)
-        around = max(HIDDEN_SHARE * (own + outside), share * median(theirs))
+        around = max(HIDDEN_SHARE * (own + outside), share * median(theirs), percentile(theirs, 0.9) - median(theirs))
         if outside > max(HIDDEN_FLOOR_NS, around, uncertain):
             doubt(Label.CLOCKS_DISAGREE, f"it {what} {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
             break
     if evidence.second is not None:
         both = (samples, evidence.second)
         first_ratio, again = (paired_ratio(s[EAGER].medians, s[CANDIDATE].medians, protocol) for s in both)
-        tolerance = AGREEMENT + sum(noise(s[EAGER].rounds, protocol) or 0.0 for s in both)
+        tolerance = AGREEMENT + sum(noise(s[EAGER].rounds) or 0.0 for s in both)
         if not agree(first_ratio, again, tolerance):
             doubt(
                 Label.UNSTABLE_TIMING,
@@ -313,12 +313,12 @@ def _spread(values: list[float]) -> float:
 def _arm(name: str, samples: Samples, evidence: SpeedEvidence) -> ArmTiming:
     protocol = evidence.protocol
     values = [value / 1e6 for value in samples.all]
-    interval = bootstrap([m / 1e6 for m in samples.medians], protocol.bootstrap_draws, protocol.confidence)
+    bounds = interval([m / 1e6 for m in samples.medians], protocol.confidence)
     return ArmTiming(
         arm=name,
         median_ms=median(values),
-        low_ms=interval.low,
-        high_ms=interval.high,
+        low_ms=bounds.low,
+        high_ms=bounds.high,
         p10_ms=percentile(values, 0.1),
         p90_ms=percentile(values, 0.9),
         samples=len(values),

@@ -17,7 +17,7 @@ from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer
 from gpu_runner.probing import Facts, draw
-from gpu_runner.rounds import Bench, WrongResult, cores, drop_failing
+from gpu_runner.rounds import MIN_ROUNDS, Bench, WrongResult, cores, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.speed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall, interferes, known_holds, timing_report
@@ -228,7 +228,7 @@ class Timer:
             bench, _ = self._bench(eager, judge, facts, {EAGER: eager, CANDIDATE: candidate})
             with contextlib.closing(bench):
                 bench.warm_up()
-                bench.measure(max(3, self.protocol.rounds // 2))
+                bench.measure(max(MIN_ROUNDS, self.protocol.rounds // 2))
             return bench
 
     def _facts(self, bench: Bench) -> dict[str, Any]:

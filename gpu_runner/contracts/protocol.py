@@ -25,7 +25,6 @@ class Protocol(Contract):
     half_width: float = 0.025  # of the ratio: measured on, up to three times the rounds, until its interval is this narrow
     warmup_s: float = 0.2
     arm_budget_s: float = 6.0  # measured time per arm at most; rounds shrink their samples to fit
-    bootstrap_draws: int = 2000
     confidence: float = 0.95
     faster_ratio: float = 1.05
     second_process: bool = True
