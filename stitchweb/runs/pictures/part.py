@@ -15,6 +15,7 @@ from stitchweb.runs.charts.axis import pct
 
 MAX_LABEL = 80
 LEAST = 2.2  # percent of the width that a cell needs for a label
+CHARACTER, NARROWEST = 6.4, 300.0  # px of a letter, and of the narrowest panel: a label that fits there needs no faded edge
 THIN = 6.5  # below it the label goes where the panel is narrow
 # What the GPU's time went into, in the order of the bar: (class, word, whether it is drawn with a pattern).
 PARTS: dict[str, tuple[str, str]] = {
@@ -117,9 +118,9 @@ def cell(
     """A bar of class `name` from `left` and `width` wide (percent), its label inside where there is room for some letters."""
     text = SafeString("")
     if label and width >= LEAST:
-        edge = format_html(
-            '<rect class="edge" x="100%" width="16" height="{}" fill="url(#{}-f-{})"/>', height - 1, prefix, name
-        )
+        fits = len(label) * CHARACTER + 8 <= width / 100 * NARROWEST
+        fade = '<rect class="edge" x="100%" width="16" height="{}" fill="url(#{}-f-{})"/>'
+        edge = SafeString("") if fits else format_html(fade, height - 1, prefix, name)
         text = format_html(
             '<svg{} x="{}" y="{}" width="{}" height="{}"><text class="l l-{}" x="5" y="{}">{}</text>{}</svg>',
             SafeString(' class="thin"') if width < THIN else "",
