@@ -34,7 +34,7 @@ LATE_WORK_S = 0.05  # how long a result is watched for changes after the call re
 SEALED = 32  # elements of each result that are read the moment the call returns,
 SEALED_RESULTS = 8  # of so many results
 GRAIN = 32768  # elements that torch gives to one thread at least
-WAKINGS, AWAKE = 20, 3  # tries at most, and how many times the quickest one's time is quick
+WAKE_NS, AWAKE = 10_000_000, 3  # for so long at most, until it takes no more than so many times the quickest one's time
 POISONED, POISON_BYTES = 8, 64 << 20  # blocks of one size, as long as they take no more than that
 _evict: dict[str, torch.Tensor] = {}
 
@@ -79,10 +79,12 @@ def wake_threads() -> None:
         return
     if not _awake:
         _awake.update(block=torch.zeros(torch.get_num_threads() * 2 * GRAIN), best=1 << 62)
-    for _ in range(WAKINGS):
-        start = _clock()
+    start = now = _clock()
+    while now - start < WAKE_NS:
+        before = now
         _awake["block"].add_(1)
-        took = _clock() - start
+        now = _clock()
+        took = now - before
         _awake["best"] = min(_awake["best"], took)
         if took <= AWAKE * _awake["best"]:
             return
@@ -92,7 +94,7 @@ def evict_caches(size: int, device: str) -> None:
     """Push everything out of the caches by going over `size` bytes that nobody else uses.
 
     On the CPU they are read, each core's share by a thread of its own, and by none of OpenMP's: those would spin afterwards,
-    and a program that shares torch's threads would find them awake, one that brings its own would not.
+    and could not be told from work that a program hides there.
     """
     block = _evict.get(device)
     if block is None or block.numel() * 4 < size:
