@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 from agents.state import Plan, Status, Todo, Usage
@@ -159,6 +160,7 @@ class ReplayView(Contract):
         return self.state in ("asked", "working")
 
 
+@lru_cache(maxsize=4096)  # asked for every row of every candidate whenever a page is brought up to date
 def replay_key(replay: Replay) -> str:
     """What a recorded draw is called in addresses and events: another seed, memory or place is another key."""
     return digest(replay)[:12]
