@@ -64,6 +64,7 @@ bench: $(DEV_READY) ## measure: each program prints its table (bench/README.md)
 	$(PYTHON_BIN) bench/event_latency.py
 	$(PYTHON_BIN) bench/pages.py
 	$(PYTHON_BIN) bench/offline_cpu.py
+	$(PYTHON_BIN) bench/profile_parsers.py
 
 screens: $(DEV_READY) browser ## screenshots of every page, light and dark, wide and narrow, into out/screens
 	$(PYTHON_BIN) tools/screens.py

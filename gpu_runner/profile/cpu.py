@@ -15,6 +15,7 @@ from gpu_runner.profile.system import SCHEMA
 from gpu_runner.stats import median
 
 MAX_KERNELS = 60
+MAX_NODES = 4000
 SMALL_OP_NS = 10_000
 MANY_OPS = 20
 MEMORY_SHARE = 0.6  # of the measured bandwidth
@@ -148,29 +149,34 @@ def _kernels(leaves: dict[str, list[int]], wall: int) -> list[dict[str, Any]]:
             "share_pct": 100.0 * sum(times) / wall if wall else None,
             "counters": None,
         }
-        for name, times in leaves.items()
+        for name, times in sorted(leaves.items(), key=lambda item: -sum(item[1]))[:MAX_KERNELS]
         if sum(times)
     ]
-    found.sort(key=lambda kernel: -kernel["total_ns"])
-    return found[:MAX_KERNELS]
+    return found
 
 
-def _merged(runs: list[Row], count: int) -> list[dict[str, Any]]:
-    """The call tree of an average forward: same names under the same parent are one node."""
+def _merged(runs: list[Row], count: int, room: list[int] | None = None) -> list[dict[str, Any]]:
+    """The call tree of an average forward: same names under the same parent are one node. `room`: how many more nodes there may
+    be, the largest first."""
+    room = [MAX_NODES] if room is None else room
     groups: dict[str, list[Row]] = defaultdict(list)
     for run in runs:
         for child in run.children:
             groups[child.name].append(child)
-    nodes: list[dict[str, Any]] = [
-        {
-            "name": clean(name.removeprefix(OWN)),
-            "kind": "kernel" if name.startswith(OWN) else "python" if items[0].category == "python_function" else "op",
-            "value_ns": sum(row.duration for row in items) // count,
-            "children": _merged(items, count),
-        }
-        for name, items in groups.items()
-    ]
-    return sorted(nodes, key=lambda node: -node["value_ns"])[:MAX_KERNELS]
+    nodes: list[dict[str, Any]] = []
+    for name, items in sorted(groups.items(), key=lambda item: -sum(row.duration for row in item[1]))[:MAX_KERNELS]:
+        if room[0] <= 0:
+            break
+        room[0] -= 1
+        nodes.append(
+            {
+                "name": clean(name.removeprefix(OWN)),
+                "kind": "kernel" if name.startswith(OWN) else "python" if items[0].category == "python_function" else "op",
+                "value_ns": sum(row.duration for row in items) // count,
+                "children": _merged(items, count, room),
+            }
+        )
+    return nodes
 
 
 def cpu_verdicts(summary: Mapping[str, Any], coverage: float | None = None) -> list[dict[str, Any]]:

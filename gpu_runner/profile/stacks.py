@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_runner.profile.names import short
-from gpu_runner.profile.rows import ITERATION, MAX_DEPTH, OWN, Row
+from gpu_runner.profile.rows import ITERATION, OWN, Row
 from gpu_runner.profile.sweep import Calls
 from gpu_runner.profile.trace import GpuRow
 
 Path = tuple[str, ...]
 MAX_CHILDREN = 60
+MAX_NODES = 4000
+MAX_STACK = 24
 _KINDS = {"cpu_op": "op", "user_annotation": "op", "nvtx": "nvtx", "python_function": "python"}
 
 
@@ -27,6 +30,7 @@ def paths(rows: Sequence[GpuRow], calls: Calls, host: Iterable[Row], *, python: 
         if (call := calls.of(row)) is not None:
             wanted[call.thread].append((call.start, number))
     found: list[Path] = [()] * len(rows)
+    same: dict[Path, Path] = {}  # equal stacks are one object
     for thread, moments in wanted.items():
         open_rows = sorted(spans.get(thread, ()), key=lambda r: (r.start, -r.duration))
         stack: list[Row] = []
@@ -35,10 +39,11 @@ def paths(rows: Sequence[GpuRow], calls: Calls, host: Iterable[Row], *, python: 
             while at < len(open_rows) and open_rows[at].start <= moment:
                 while stack and stack[-1].end <= open_rows[at].start:
                     stack.pop()
-                if len(stack) < MAX_DEPTH:
+                if len(stack) < MAX_STACK:
                     stack.append(open_rows[at])
                 at += 1
-            found[number] = tuple(s.name for s in stack if s.end > moment)
+            names = tuple(s.name for s in stack if s.end > moment)
+            found[number] = same.setdefault(names, names)
     return found
 
 
@@ -54,27 +59,42 @@ def kinds(host: Iterable[Row]) -> dict[str, str]:
 def tree(
     rows: Sequence[GpuRow], times: Sequence[int], stacks: Sequence[Path], known: dict[str, str], count: int
 ) -> dict[str, Any]:
-    """Root, host stack, GPU row: `value_ns` is GPU time of an average iteration. Iterations are no level of their own."""
-    nodes: dict[Path, int] = defaultdict(int)
-    leaf_kinds: dict[Path, str] = {}
+    """Root, host stack, GPU row: `value_ns` is GPU time of an average iteration. Iterations are no level of their own.
+
+    The largest leaves make it, MAX_NODES at most; what is left out stays in its ancestors' time.
+    """
+    leaves: dict[tuple[Path, str, bool], int] = defaultdict(int)
     for row, ns, stack in zip(rows, times, stacks, strict=True):
-        place = tuple(name for name in stack if name != ITERATION and not name.startswith("ProfilerStep#"))
-        leaf = (*place, "\0" + row.name)
-        leaf_kinds[leaf] = "kernel" if row.kind == "kernel" else "copy"
-        for depth in range(len(leaf) + 1):
-            nodes[leaf[:depth]] += ns
-    children: dict[Path, list[Path]] = defaultdict(list)
-    for place in nodes:
-        if place:
-            children[place[:-1]].append(place)
+        leaves[stack, row.name, row.kind == "kernel"] += ns
+    root = _Node("forward", "root")
+    made = 0
+    for (stack, name, is_kernel), ns in sorted(leaves.items(), key=lambda item: -item[1]):
+        node = root
+        node.ns += ns
+        steps = [(part, known.get(part, "op")) for part in stack if part != ITERATION and not part.startswith("ProfilerStep#")]
+        for step in [*steps, (name, "kernel" if is_kernel else "copy")]:
+            if step not in node.below:
+                if made >= MAX_NODES:
+                    break
+                made += 1
+                node.below[step] = _Node(*step)
+            node = node.below[step]
+            node.ns += ns
+    return root.told(count)
 
-    def node(place: Path) -> dict[str, Any]:
-        last = place[-1] if place else "forward"
-        kind = leaf_kinds.get(place) or (known.get(last, "op") if place else "root")
-        below = sorted(children[place], key=lambda p: -nodes[p])[:MAX_CHILDREN]
-        name = short(last[1:]) if last.startswith("\0") else last.removeprefix(OWN)
-        full = last[1:] if last.startswith("\0") else last
-        own = {"full_name": full} if full != name else {}
-        return {"name": name, **own, "kind": kind, "value_ns": nodes[place] // count, "children": [node(p) for p in below]}
 
-    return node(())
+@dataclass
+class _Node:
+    name: str
+    kind: str
+    ns: int = 0
+    below: dict[tuple[str, str], _Node] = field(default_factory=dict)
+
+    def told(self, count: int) -> dict[str, Any]:
+        name = short(self.name) if self.kind in ("kernel", "copy") else self.name.removeprefix(OWN)
+        full = {"full_name": self.name} if self.name != name else {}
+        children = sorted(self.below.values(), key=lambda node: -node.ns)[:MAX_CHILDREN]
+        return {
+            "name": name, **full, "kind": self.kind, "value_ns": self.ns // count,
+            "children": [child.told(count) for child in children],
+        }  # fmt: skip

@@ -155,7 +155,8 @@ def _kernels(
     for number, row in enumerate(rows):
         if row.kind == "kernel":
             groups[row.name].append(number)
-    for name, numbers in groups.items():
+    largest = sorted(groups.items(), key=lambda item: -sum(times[n] for n in item[1]))
+    for name, numbers in largest[:MAX_KERNELS]:
         spent = [times[n] for n in numbers]
         sent = [(rows[n], call) for n in numbers if (call := calls.of(rows[n])) is not None]
         launch = Counter(rows[n].launch for n in numbers if rows[n].launch).most_common(1)
@@ -185,7 +186,7 @@ def _kernels(
                 "counters": None,
             }
         )
-    return sorted(found, key=lambda k: -k["total_ns"])[:MAX_KERNELS]
+    return found
 
 
 def _ops(rows: Sequence[GpuRow], times: Sequence[int], paths: Sequence[stacks.Path]) -> list[dict[str, Any]]:

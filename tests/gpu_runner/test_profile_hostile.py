@@ -83,6 +83,22 @@ def test_operations_inside_operations_inside_operations(tmp_path):
         json.dumps(found)
 
 
+@pytest.mark.parametrize("gpu", [True, False], ids=["GPU", "CPU"])
+def test_thousands_of_stacks_that_are_all_different(tmp_path, gpu):
+    """Neither the summary nor the memory grows with them."""
+    rows = [event("user_annotation", "stitchweb_iter", 0, 3_000_000)]
+    for n in range(3000):
+        at = 1000 * n
+        rows += [event("cpu_op", f"op {n} {d} " + "x" * 900, at + d, 900 - 2 * d) for d in range(30)]
+        if gpu:
+            rows.append(event("cuda_runtime", "cudaLaunchKernel", at + 100, 5, correlation=n + 1))
+            rows.append(event("kernel", f"k{n}<" + "y" * 900 + ">()", at + 200, 50, stream=7, correlation=n + 1))
+    found = read_profile([write(tmp_path / "t.json", trace(rows))])
+    assert len(json.dumps(found)) < 8 << 20
+    assert len(found["kernels"]) == 60
+    assert found["tree"]["value_ns"] == (3000 * 50_000 if gpu else 3_000_000_000)
+
+
 def test_rows_of_a_sandbox_may_nest_as_deep_as_they_like():
     rows = [Row("cpu_op", "op", n, 100_000 - 2 * n, "1") for n in range(20_000)]
     (root,) = nest(rows)
