@@ -29,7 +29,8 @@ def page_at(count: int, cid: str = "") -> str:
 
 
 def comparable(page: str, seq: int) -> str:
-    """Without what the page's script keeps itself: the last event, and the status that each message carries."""
+    """Without what the page's script keeps itself (the last event, the status that each message carries) and words of forms."""
+    page = re.sub(r' name="once" value="[^"]*"', "", page)
     page = re.sub(r'data-status="[a-z-]+" data-path', "data-path", page)
     page = re.sub(r'data-since="\d+"', f'data-since="{seq}"', page)
     return squeezed(re.sub(r'<b id="live-seq">\d+</b>', f'<b id="live-seq">{seq}</b>', page))
