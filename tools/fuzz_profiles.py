@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from gpu_runner.profile import Limits, UnreadableProfile, read_profile  # noqa: E402
 from gpu_runner.profile.compare import compare  # noqa: E402
-from gpu_runner.profile.speedscope import speedscope  # noqa: E402
+from gpu_runner.profile.exports import chrome_trace, speedscope  # noqa: E402
 from tests.gpu_runner.profile_files import SAMPLES, busy_trace, nsys_file, nsys_rows  # noqa: E402
 
 MEMORY = 1 << 30
@@ -101,6 +101,7 @@ def attempts(reader: str, seed: int, count: int, folder: str, answer: Connection
             assert len(text) < 16 << 20, f"the summary is {len(text):,} characters long"
             compare(summary, summary)
             speedscope(summary)
+            chrome_trace(summary)
         except UnreadableProfile as error:
             wrong = (
                 "" if str(error).strip().endswith((".", ".)")) and len(str(error)) < 400 else f"a sentence it is not: {error}"

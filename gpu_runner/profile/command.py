@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpu_runner.profile.exports import chrome_trace, speedscope
 from gpu_runner.profile.limits import UnreadableProfile
 from gpu_runner.profile.reading import read_profile
-from gpu_runner.profile.speedscope import speedscope
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reading.add_argument("--warmup", type=int, default=0, metavar="N", help="leave out the first N of these ranges")
     reading.add_argument("--role", choices=["reference", "candidate"], default="reference")
     reading.add_argument("--speedscope", type=Path, metavar="FILE", help="also write the flame view for speedscope")
+    reading.add_argument("--perfetto", type=Path, metavar="FILE", help="also write a typical iteration for Perfetto")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,8 +37,9 @@ def run(options: argparse.Namespace) -> int:
         if options.warmup < 0:
             raise UnreadableProfile("--warmup is a count of ranges: 0 or more.")
         summary = read_profile(options.files, role=options.role, range_name=options.range, warmup=options.warmup)
-        if options.speedscope is not None:
-            options.speedscope.write_text(json.dumps(speedscope(summary), ensure_ascii=False), encoding="utf-8")
+        for path, export in ((options.speedscope, speedscope), (options.perfetto, chrome_trace)):
+            if path is not None:
+                path.write_text(json.dumps(export(summary), ensure_ascii=False), encoding="utf-8")
     except (UnreadableProfile, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

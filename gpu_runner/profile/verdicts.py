@@ -22,6 +22,7 @@ SMALL_KERNEL_NS = 10_000
 MANY_KERNELS = 20
 SMALL_COPY_BYTES = 64 << 10
 DOMINANT_PCT = 30.0
+ESTIMATED_PCT = 60.0
 
 
 def gpu_verdicts(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -49,6 +50,7 @@ def gpu_verdicts(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     busy = 100.0 * gpu["kernel_busy_ns"] / wall
     if busy >= BUSY_PCT or not found:
         found.append(_gpu_bound(summary, busy, sure))
+        found += _estimated(summary)
     return found
 
 
@@ -172,6 +174,49 @@ def _gpu_bound(summary: Mapping[str, Any], busy: float, sure: str) -> dict[str, 
         sentence += f"; {top['short_name']} takes {top['share_pct']:.0f} %"
     return verdict("system", "gpu-bound", sentence + ".", share=busy, saved=0.0, confidence=sure, evidence=evidence,
                    suggestions=("kernel-report",))  # fmt: skip
+
+
+def _estimated(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Without counters: the bytes and operations that a forward must do, over the time of its kernels, against the device's
+    measured ceilings. An estimate of the whole, never sure."""
+    target, device, gpu = summary["target"], summary["device"], summary["gpu"]
+    busy = gpu["kernel_busy_ns"] / max(1, target["iterations"] or 1) / 1e9
+    bandwidth, peak = device["mem_bandwidth_Bps"], max(device["peak_flops"].values(), default=None)
+    if (
+        not busy
+        or not target["iterations"]
+        or device["peaks_from"] != "measured"
+        or any(k["counters"] for k in summary["kernels"])
+    ):
+        return []
+    memory = 100.0 * (target.get("bytes") or 0) / busy / bandwidth if bandwidth else 0.0
+    compute = 100.0 * (target.get("flops") or 0) / busy / peak if peak else 0.0
+    if max(memory, compute) < ESTIMATED_PCT:
+        return []
+    klass, what, advice = (
+        ("memory-bound", "bandwidth", "fewer-bytes") if memory >= compute else ("compute-bound", "arithmetic", "algorithm")
+    )
+    evidence = [
+        fact("memory_sol_pct", memory, "%", ESTIMATED_PCT, "roofline", "estimated"),
+        fact("compute_sol_pct", compute, "%", ESTIMATED_PCT, "roofline", "estimated"),
+    ]
+    top = max(memory, compute)
+    share = 100.0 * gpu["kernel_busy_ns"] / summary["window"]["wall_ns"]
+    sentence = (
+        f"While kernels run, what the forward must do takes {top:.0f} % of the measured {what} (an estimate from its shapes)."
+    )
+    return [
+        verdict(
+            "system",
+            klass,
+            sentence,
+            share=share,
+            saved=share * max(0.0, 1 - top / 100.0),
+            confidence="low",
+            evidence=evidence,
+            suggestions=(advice,),
+        )
+    ]
 
 
 def worth_counters(summary: Mapping[str, Any]) -> list[str]:

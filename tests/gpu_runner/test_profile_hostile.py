@@ -184,13 +184,15 @@ def run(*arguments):
 
 def test_the_command_prints_the_summary_or_one_sentence(tmp_path):
     path = write(tmp_path / "t.json", busy_trace())
-    done = run(path, "--json", "--speedscope", tmp_path / "flame.json")
+    done = run(path, "--json", "--speedscope", tmp_path / "flame.json", "--perfetto", tmp_path / "line.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["schema"] == "stitchweb.profile/1"
     flame = json.loads((tmp_path / "flame.json").read_text())
     (profile,) = flame["profiles"]
     assert sum(profile["weights"]) == profile["endValue"] == 150_000
     assert {len(profile["samples"]), len(profile["weights"])} == {1}
+    line = json.loads((tmp_path / "line.json").read_text())
+    assert sum(e["dur"] for e in line["traceEvents"] if e["ph"] == "X" and e["pid"] == 2) == pytest.approx(180)
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     done = run(broken)

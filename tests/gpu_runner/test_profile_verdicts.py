@@ -23,6 +23,7 @@ def summary(*, kernels=50.0, exposed=0.0, iterations=20, kernel_count=2000, medi
         "source": {"status": "measured", "reason": "", "warnings": [], "events_lost": False},
         "target": {"iterations": iterations},
         "window": {"wall_ns": WALL, "basis": basis},
+        "device": {"mem_bandwidth_Bps": None, "peak_flops": {}, "peaks_from": None},
         "gpu": {
             "busy_ns": round((kernels + exposed) * part), "kernel_busy_ns": round(kernels * part),
             "copy_exposed_ns": round(exposed * part), "kernel_count": kernel_count, "median_kernel_ns": median,
@@ -60,6 +61,27 @@ def classes(**shares):
 )  # fmt: skip
 def test_each_system_level_rule_at_its_threshold(shares, wanted):
     assert classes(**shares) == wanted
+
+
+@pytest.mark.parametrize(
+    ("work", "wanted"),
+    [
+        # 100 ms of which 80 % are kernels, 20 iterations: 4 ms of kernels each; 4e12 B/s and 5e13 FLOP/s
+        ({"bytes": 9.6e9}, "memory-bound"), ({"bytes": 9.5e9}, None), ({"flops": 1.2e11}, "compute-bound"),
+        ({"flops": 1.2e11, "bytes": 1.5e10}, "memory-bound"), ({}, None),
+    ],
+)  # fmt: skip
+def test_without_counters_the_whole_forward_is_estimated_against_measured_ceilings(work, wanted):
+    made = summary(kernels=80.0)
+    made["target"] |= work
+    made["device"] = {"mem_bandwidth_Bps": 4e12, "peak_flops": {"float32": 5e13}, "peaks_from": "measured"}
+    found = gpu_verdicts(made)
+    assert [v["class"] for v in found] == ["gpu-bound", *([wanted] if wanted else [])]
+    if wanted:
+        assert found[1]["confidence"] == "low"
+        assert {e["status"] for e in found[1]["evidence"]} == {"estimated"}
+    made["device"]["peaks_from"] = "report"
+    assert [v["class"] for v in gpu_verdicts(made)] == ["gpu-bound"]
 
 
 def test_how_sure_a_verdict_is():

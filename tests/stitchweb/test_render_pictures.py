@@ -270,6 +270,26 @@ def test_ceilings_measured_on_the_device_go_before_the_reports():
     assert "measured on this device" in picture.note
 
 
+def test_without_counters_the_whole_forward_is_a_point_and_an_estimate():
+    device = {"peak_flops": {"float32": 1e11}, "mem_bandwidth_Bps": 2e10, "peaks_from": "measured"}
+    sides = [
+        {"device": device, "target": {"role": role, "flops": 10**9, "bytes": 10**8, "forward_ns": ns}}
+        for role, ns in (("reference", 50_000_000), ("candidate", 25_000_000))
+    ]
+    picture = pictures.roof(sides[1], prefix="c1", before=sides[0])
+    assert picture is not None
+    assert picture.rows == (
+        (
+            "1. whole forward of the candidate",
+            "40.0\u00a0GFLOP/s",
+            "10.0 FLOP/B",
+            "40\u00a0%",
+            "estimated, before 20.0\u00a0GFLOP/s",
+        ),
+    )
+    assert picture.svg.count('class="was"') == 1
+
+
 def test_speedups_say_which_are_not_distinguishable():
     items = [
         pictures.Speedup("a", 1.8, 1.7, 1.9, 2.0, True),

@@ -45,7 +45,18 @@ def points_of(summary: Mapping[str, Any]) -> list[Point]:
                     c.get("status") == "estimated",
                 )
             )  # fmt: skip
-    return found[:MAX_POINTS]
+    return found[:MAX_POINTS] or _forward(summary)
+
+
+def _forward(summary: Mapping[str, Any]) -> list[Point]:
+    """Without counters: the whole forward, by what it must compute and move and by its unprofiled time. An estimate."""
+    target = summary.get("target")
+    target = target if isinstance(target, Mapping) else {}
+    flops, moved, ns = (positive(target.get(key)) for key in ("flops", "bytes", "forward_ns"))
+    if not (flops and moved and ns):
+        return []
+    name = "whole forward" + (f" of the {target['role']}" if target.get("role") in ("reference", "candidate") else "")
+    return [Point("forward", name, flops / moved, flops / (ns / 1e9), None, "", True)]
 
 
 def roofs_of(summary: Mapping[str, Any]) -> tuple[float, dict[str, float], str]:
