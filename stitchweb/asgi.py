@@ -6,7 +6,6 @@ import gc
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 
 from stitchweb import use_settings
@@ -14,13 +13,14 @@ from stitchweb import use_settings
 use_settings()
 http = get_asgi_application()  # before the consumers, which need the apps loaded
 
+from stitchweb.core.origins import same_origin  # noqa: E402
 from stitchweb.runs.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": http,
         # A page of another site can open a socket with the visitor's cookies; the Origin tells them apart.
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": same_origin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )
 

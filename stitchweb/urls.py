@@ -17,3 +17,4 @@ urlpatterns = [
 ]
 
 handler400 = "stitchweb.core.errors.bad_request"
+handler500 = "stitchweb.core.errors.server_error"

@@ -1,1 +1,4 @@
-"""What every app stands on: typed settings readers, security headers, health and the embedded services. No domain models."""
+"""What every app stands on: typed settings readers, security headers, forms taken once, health and the embedded services.
+
+No models of the domain.
+"""

@@ -1,11 +1,15 @@
-"""The answer to a request that is refused before any view sees it, in words for the person who sent it."""
+"""The answers to a request that no view could answer, in words for the person who sent it."""
 
 from __future__ import annotations
+
+import sys
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+
+from stitchweb.core.trouble import trouble
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -22,3 +26,14 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if sentence:
         status = 413
     return render(request, "400.html", {"exception": sentence, "status": status}, status=status)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500; or, where the machine is in trouble, what it is and what helps. The error itself is in the log."""
+    cause = trouble(sys.exc_info()[1])
+    if cause is None:
+        return render(request, "500.html", status=500)
+    answer = render(request, "500.html", {"trouble": cause}, status=cause.status)
+    if cause.retry_s:
+        answer["Retry-After"] = str(cause.retry_s)
+    return answer

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from gpu_runner.contracts import Source
 from stitchweb.programs.intake import Batch
@@ -12,6 +16,8 @@ from stitchweb.programs.models import Program, Revision, Suite
 from stitchweb.programs.uploads import Problem, check_source
 from stitchweb.teams.access import WORKERS, require_role
 from stitchweb.teams.models import Team, User
+
+_HOUR = timedelta(hours=1)
 
 
 class UploadRefused(Exception):
@@ -45,6 +51,7 @@ def create_program(user: User, team: Team, upload: Upload) -> Revision:
     problems = check_source(upload.text, upload.filename, upload.entry)
     if problems:
         raise UploadRefused(problems)
+    _require_room(user, 1)
     return _create(user, team, upload)
 
 
@@ -60,6 +67,7 @@ def add_revision(user: User, program: Program, text: str, entry: str = "") -> Re
     same = Revision.objects.filter(program=program, sha256=sha256).first()
     if same:
         return same
+    _require_room(user, 1)
     last = Revision.objects.filter(program=program).order_by("-number").values_list("number", flat=True).first() or 0
     return Revision.objects.create(program=program, number=last + 1, text=text, entry=entry, sha256=sha256, created_by=user)
 
@@ -71,12 +79,37 @@ def create_suite(user: User, team: Team, batch: Batch, name: str = "", descripti
     good = [item for item in batch.items if not item.problems]
     if not good:
         raise UploadRefused(batch.problems + [problem for item in batch.items for problem in item.problems])
+    _require_room(user, len(good))
     suite = Suite.objects.create(
         team=team, name=(name or batch.name or "Untitled suite")[:120], description=description, created_by=user
     )
     for item in good:
         _create(user, team, Upload(text=item.text, filename=item.path), suite=suite, level=item.level)
     return suite
+
+
+def _require_room(user: User, wanted: int) -> None:
+    """UploadRefused, with the time from which it would be taken, when the person uploads more in an hour than one may."""
+    most, now = settings.UPLOADS_PER_HOUR, timezone.now()
+    if wanted > most:
+        what = f"It holds {wanted} programs; one person may upload {most} in an hour."
+        raise UploadRefused([Problem("too-many-uploads", what, "Upload it in parts.")])
+    recent = Revision.objects.filter(created_by=user, created_at__gt=now - _HOUR).order_by("created_at")
+    over = recent.count() + wanted - most
+    if over <= 0:
+        return
+    free = recent.values_list("created_at", flat=True)[over - 1] + _HOUR
+    minutes = max(1, math.ceil((free - now).total_seconds() / 60))
+    raise UploadRefused(
+        [
+            Problem(
+                "too-many-uploads",
+                f"You have uploaded {most + over - wanted} programs in the last hour; one person may upload {most}.",
+                f"Send it again in {minutes} minute{'' if minutes == 1 else 's'}, or ask whoever runs the site to raise"
+                " UPLOADS_PER_HOUR.",
+            )
+        ]
+    )
 
 
 @transaction.atomic

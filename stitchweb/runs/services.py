@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
@@ -32,9 +33,26 @@ class ControlRefused(Exception):
     """The request means nothing at this moment. The message is for the person."""
 
 
+class TooManyRuns(ControlRefused):
+    """The person has as many runs as one may have at once."""
+
+
+def runs_left(user: User) -> int:
+    """How many more runs the person may start now."""
+    return max(0, settings.RUNS_AT_ONCE - Run.objects.active().filter(owner=user).count())
+
+
 def start_run(user: User, revision: Revision, options: Options, name: str = "") -> Run:
-    """A queued run of a revision, and its first message sent. PermissionDenied without a worker's role."""
+    """A queued run of a revision, and its first message sent. PermissionDenied without a worker's role.
+
+    TooManyRuns, with a way out, when the person has as many as one may have.
+    """
     require_role(user, revision.program.team_id, WORKERS)
+    if not runs_left(user):
+        raise TooManyRuns(
+            f"You have as many runs at once as one person may have: {settings.RUNS_AT_ONCE}. Cancel one or wait for one to end,"
+            " or ask whoever runs the site to raise RUNS_AT_ONCE."
+        )
     return create_run(user, revision, options, name)
 
 

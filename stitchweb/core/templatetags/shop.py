@@ -12,6 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from stitchweb.core import numbers, verdicts
+from stitchweb.core.once import FIELD, fresh
 
 register = template.Library()
 
@@ -26,6 +27,12 @@ for name in (
 def now_s() -> str:
     """The server's clock, in seconds since the epoch: what counts on a page counts by it."""
     return f"{datetime.now(UTC).timestamp():.3f}"
+
+
+@register.simple_tag
+def once() -> SafeString:
+    """The hidden field that lets a form be taken once, however often it is sent."""
+    return format_html('<input type="hidden" name="{}" value="{}">', FIELD, fresh())
 
 
 @register.simple_tag

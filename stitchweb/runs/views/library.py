@@ -12,14 +12,16 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from stitchweb.core.once import once
 from stitchweb.programs.access import program_for, programs_for, suite_for, suites_for
 from stitchweb.programs.forms import form_problems
 from stitchweb.programs.models import Program, Revision
+from stitchweb.programs.uploads import Problem
 from stitchweb.runs.access import runs_for, with_names
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
 from stitchweb.runs.models import Run, RunQuerySet
-from stitchweb.runs.services import start_run
+from stitchweb.runs.services import TooManyRuns, start_run
 from stitchweb.runs.tables import RunRow, fast_p, rows_of, scale_of
 from stitchweb.teams.access import WORKERS, Person, require_role, role_of, teams_for
 
@@ -124,13 +126,17 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
     revision, revisions = _revision(program, request.GET.get("revision", ""))
     revision.program = program
     options = OptionsForm(request.POST or None)
+    refused: list[Problem] = []
     if request.method == "POST":
         require_role(request.user, program.team_id, WORKERS)
         if request.POST.get("action") == "analyse":
             create_analysis(revision)
             return redirect(request.get_full_path())
         if options.is_valid():
-            return redirect("run", start_run(request.user, revision, options.options()).pk)
+            try:
+                return once(request, lambda: redirect("run", start_run(request.user, revision, options.options()).pk))
+            except TooManyRuns as refusal:
+                refused = [Problem("too-many-runs", str(refusal))]
     runs = rows_of(runs_for(request.user).filter(revision__program=program).with_waits().order_by("-pk")[:50])
     context = {
         "section": "library",
@@ -142,12 +148,13 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
         "runs": runs,
         "scale": scale_of(runs),
         "may_steer": role_of(request.user, program.team_id) in WORKERS,
-        "problems": form_problems(options),
+        "problems": refused + form_problems(options),
         "choices": options.choices(),
         "chosen": options.values(),
         "ticked": options.ticked(),
     }
-    return render(request, "programs/program.html", context, status=422 if options.is_bound and options.errors else 200)
+    wrong = refused or (options.is_bound and options.errors)
+    return render(request, "programs/program.html", context, status=422 if wrong else 200)
 
 
 @login_required

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from agents.events import View
 from agents.state import Status
 from gpu_runner.contracts.candidate import MODEL_FILE
+from stitchweb.core.once import once
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.dress import text_of
@@ -88,7 +89,7 @@ def again(request: HttpRequest, pk: int) -> HttpResponse:
         view = view_of(run.pk)
         files = _start_files(run, view, known_candidate(view, cid))
     try:
-        return redirect("run", run_again(request.user, run, files, f"{cid} of run {run.pk}").pk)
+        return once(request, lambda: redirect("run", run_again(request.user, run, files, f"{cid} of run {run.pk}").pk))
     except ControlRefused as refusal:
         messages.error(request, str(refusal))
         return redirect("run", pk)
@@ -169,16 +170,24 @@ def edit_candidate(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
         files, title = _posted_files(request), request.POST.get("title", "").strip()[:120]
         parent = None if cid == REFERENCE else cid
         try:
-            if run.ended:
-                return redirect("run", run_again(request.user, run, files, title or f"{cid} of run {pk}, edited by hand").pk)
-            control(request.user, run, "candidate", {"files": files, "parent": parent, "title": title or "Edited by hand"})
-            first = "once the run is resumed" if view.status.status is Status.PAUSED else "after the attempt under way"
-            messages.success(request, f"Your version is taken: it is built, checked and timed {first}.")
-            return redirect("run", pk)
+            return once(request, lambda: _take(request, run, files, parent, title, cid, view.status.status))
         except ControlRefused as refusal:
             error = str(refusal)
     context = _context(run, view) | {"cid": cid, "files": files, "error": error, "title": title, "ended": run.ended}
     return render(request, "runs/edit.html", context, status=409 if error else 200)
+
+
+def _take(
+    request: HttpRequest, run: Run, files: dict[str, str], parent: str | None, title: str, cid: str, status: Status
+) -> HttpResponse:
+    """Gives a hand-written candidate to the run, or, when that has ended, to a new one."""
+    if run.ended:
+        fresh = run_again(request.user, run, files, title or f"{cid} of run {run.pk}, edited by hand")
+        return redirect("run", fresh.pk)
+    control(request.user, run, "candidate", {"files": files, "parent": parent, "title": title or "Edited by hand"})
+    first = "once the run is resumed" if status is Status.PAUSED else "after the attempt under way"
+    messages.success(request, f"Your version is taken: it is built, checked and timed {first}.")
+    return redirect("run", run.pk)
 
 
 def _context(run: Run, view: View) -> dict[str, Any]:

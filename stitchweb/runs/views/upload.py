@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.conf import settings
@@ -9,10 +10,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
+from django.db import DatabaseError, transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
+from stitchweb.core.once import once
+from stitchweb.core.trouble import trouble
 from stitchweb.programs.access import program_for
 from stitchweb.programs.forms import ProgramForm, form_problems, input_choices, input_rows, input_specs
 from stitchweb.programs.gallery import example, examples
@@ -23,9 +27,11 @@ from stitchweb.programs.uploads import Problem, check_source, decode, outline, w
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
-from stitchweb.runs.services import start_run
+from stitchweb.runs.services import TooManyRuns, runs_left, start_run
 from stitchweb.teams.access import WORKERS, Person, teams_for
 from stitchweb.teams.models import Team
+
+logger = logging.getLogger(__name__)
 
 MAX_SHOWN = 300  # characters of a line that is shown beside its mistake
 MAX_SUITE_RUNS = 40  # started at once from an upload; more are started from the suite's page
@@ -39,7 +45,14 @@ def upload(request: HttpRequest) -> HttpResponse:
     Whatever is refused is shown beside the text that was sent, which stays in the form.
     """
     if request.method == "POST":
-        return _Intake(request).answer()
+        intake = _Intake(request)
+        try:
+            return once(request, intake.answer)
+        except (OSError, DatabaseError) as error:
+            if (cause := trouble(error)) is None:
+                raise
+            logger.exception("an upload met a machine in trouble")
+            return intake.refuse([Problem("trouble", cause.sentence, cause.way_out)], status=cause.status)
     text, name, program = "", "", ""
     if chosen := example(request.GET.get("example", "")):
         text, name = chosen.text, chosen.title
@@ -89,6 +102,7 @@ class _Intake:
         self.options = OptionsForm(request.POST)
         self.rows = input_rows(request.POST)
         self.filename = ""
+        self.text: str | None = None  # once it is known, also that of a file
 
     def answer(self) -> HttpResponse:
         if not (self.form.is_valid() and self.options.is_valid()):
@@ -124,10 +138,18 @@ class _Intake:
             problems = check_source(text, self.filename, entry)
         if problems:
             return self.refuse(problems, text)
+        self.text = text
         try:
-            revision = self._revision(text, entry)
+            with transaction.atomic():
+                return self._made(text, entry)
         except UploadRefused as refusal:
             return self.refuse(refusal.problems, text)
+        except TooManyRuns as refusal:
+            way_out = "Only analyse keeps the program; its page can start a run later."
+            return self.refuse([Problem("too-many-runs", str(refusal), way_out)], text)
+
+    def _made(self, text: str, entry: str) -> HttpResponse:
+        revision = self._revision(text, entry)
         if self.request.POST.get("action") == "save":
             create_analysis(revision)
             return redirect("program", revision.program_id)
@@ -157,8 +179,12 @@ class _Intake:
             messages.warning(self.request, f"{len(left)} of {len(batch.items)} files were left out. {told}")
         if self.request.POST.get("action") != "save":
             newest = Revision.objects.filter(program__suite=suite).select_related("program__team").order_by("program__path")
-            for revision in newest[:MAX_SUITE_RUNS]:
+            room = runs_left(self.request.user)
+            for revision in newest[: min(MAX_SUITE_RUNS, room)]:
                 start_run(self.request.user, revision, self.options.options())
+            if room < min(MAX_SUITE_RUNS, newest.count()):
+                most = f"one person may have {settings.RUNS_AT_ONCE} at once"
+                messages.warning(self.request, f"{room} runs were started: {most}. Start the others when some have ended.")
         return redirect("suite", suite.pk)
 
     def _batch(self, files: list[UploadedFile]) -> Batch:
@@ -172,17 +198,19 @@ class _Intake:
     def team(self) -> Team:
         return team_to_write(self.request.user, self.request.POST.get("team", ""))
 
-    def refuse(self, problems: list[Problem], text: str | None = None, asks_inputs: bool = False) -> HttpResponse:
+    def refuse(
+        self, problems: list[Problem], text: str | None = None, asks_inputs: bool = False, status: int = 422
+    ) -> HttpResponse:
         """The form again, with what was sent, the reasons, and the lines around the first of them."""
         if text is None:
-            text = self.form.data.get("text", "")
+            text = self.form.data.get("text", "") if self.text is None else self.text
         form = ProgramForm(initial={**{k: self.form.data.get(k, "") for k in self.form.fields}, "text": text})
         line = next((p.line for p in problems if p.line), None)
         lines = text.split("\n")
         around = range(max(line - 2, 1), min(line + 3, len(lines) + 1)) if line else ()
         codes = {p.code for p in problems}
         return _page(
-            self.request, form, self.options, status=422,
+            self.request, form, self.options, status=status,
             problems=problems, filename=self.filename, rows=self.rows, init=self.request.POST.get("init", ""),
             around=[(n, lines[n - 1][:MAX_SHOWN], n == line) for n in around],
             asks_inputs=asks_inputs or "no-inputs" in codes,
