@@ -83,6 +83,8 @@ class Checker:
         if self.protocol.structured_draws:
             for variant in VARIANTS:
                 self._structured(variant)
+        if self.protocol.fresh_process:
+            self._fresh()
         text = self.task.candidate.files.get(MODEL_FILE, "")
         Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, text, self._tell).run()
 
@@ -128,7 +130,8 @@ class Checker:
 
     def _declared(self, weights: int, first: bool) -> None:
         index = len(declared(self.evidence))
-        item = self._drawn(watch=first, double=first or not self._slow_double)
+        number = self.protocol.seeds[index] if index < len(self.protocol.seeds) else None
+        item = self._drawn(watch=first, double=first or not self._slow_double, number=number)
         self._slow_double = self._slow_double or item.double_s > SLOW_DOUBLE_S
         try:
             self.timeout = max(CALL_FLOOR_S, CALL_FACTOR * item.call.ns / 1e9)
@@ -204,18 +207,17 @@ class Checker:
     def _compare(self, item: Drawn, call: Call, how: Replay, weights: int) -> DrawEvidence:
         if call.output is None:
             raise ValueError("the call was not collected")
-        numbers = self.judge.compare(
-            self.rtol,
-            self.protocol.ratio_reordered,
-            call.output,
-            item.eager,
-            item.truth,
-            group=f"w{weights}" if how.group == "declared" else None,
-            slack=self._slack if item.truth is None else None,
-        )
+        group = f"w{weights}" if how.group == "declared" else None
+        slack = self._slack if item.truth is None else None
+        pair = self.rtol, self.protocol.ratio_reordered, call.output, item.eager, item.truth
+        numbers = self.judge.compare(*pair, group=group, slack=slack)
+        if any(leaf.get("mismatches") for leaf in numbers["leaves"]) and (chosen := self.reference.selections(item.inputs)):
+            with closing(chosen.sources):
+                numbers = self.judge.compare(*pair, slack=slack, selections=chosen)
         if item.truth is not None and how.group == "declared" and not structural(numbers):
             self._slack = [float(leaf.get("max_error_eager") or 0.0) for leaf in numbers["leaves"]]
-        if not structural(numbers) and numeric(numbers, None, self.protocol):
+        inexact = any(leaf.get("failures") for leaf in numbers["leaves"])
+        if inexact and not structural(numbers) and numeric(numbers, None, self.protocol):
             numbers = self._with_conditioning(item, call.output, numbers)
         seen = seen_of("candidate", call), seen_of("reference", item.call)
         evidence = DrawEvidence(how, numbers, weights, *seen)
@@ -275,6 +277,23 @@ class Checker:
             if again.output is not None and call.output is not None:
                 ratio = self.protocol.ratio_reordered
                 self.evidence.repeat = self.judge.compare(self.rtol, ratio, again.output, call.output, bits=True)
+
+    def _fresh(self) -> None:
+        """The same content in a second process of the candidate."""
+        item = self._drawn(double=False)
+        ratio = self.protocol.ratio_reordered
+        opening = Opening(self.job, self.task.candidate, self.task.target)
+        with closing(item.call, item.inputs), opening.load(self.reference.facts["init_inputs"]) as other:
+            with closing(weights := self.reference.weights(self._weights[-1])):
+                other.load_weights(weights)
+            second = other.call(item.inputs, timeout=self.timeout, poison=item.eager.sizes, restore=True)
+            first, eager = self._call(item), self.reference.call(item.inputs, restore=True)
+            with closing(second, first, eager):
+                if first.output is None or second.output is None or eager.output is None:
+                    raise ValueError("a call was not collected")
+                self.evidence.fresh = self.judge.compare(self.rtol, ratio, second.output, first.output, bits=True)
+                self.evidence.eager_again = self.judge.compare(self.rtol, ratio, eager.output, item.eager, bits=True)
+        self._tell()
 
     def _tell(self) -> None:
         """Show the rows that the evidence makes by now, where they are new or say something else than before."""

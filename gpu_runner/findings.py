@@ -42,6 +42,7 @@ def findings(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
     yield from _repeat(evidence, protocol)
     if len(declared(evidence)) > 1:
         yield _stays(evidence)
+    yield from _fresh(evidence, protocol)
     yield from _patches(evidence)
     yield from _skipped(evidence)
     yield from _reach(evidence, protocol)
@@ -210,6 +211,18 @@ def _differing(numbers: dict[str, object], same: bool) -> str:
     )
 
 
+def _fresh(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
+    """Two processes must agree on the same content, within the tolerance; eager against itself is told beside it."""
+    if evidence.fresh is None:
+        return
+    same = accepted(evidence.fresh, None, protocol)
+    value = _differing(evidence.fresh, same)
+    if evidence.eager_again is not None:
+        value += f"; eager twice: {_differing(evidence.eager_again, True)}"
+    note = "two processes gave different results for the same content"
+    yield _row("honesty", "same content, fresh process", same, value, note, HackClass.RACE_OR_OOB)
+
+
 def _stays(evidence: Evidence) -> Finding:
     count = sum(draw.call.overwritten for draw in declared(evidence))
     value = "unchanged by the next call" if not count else "an earlier result changed"
@@ -228,6 +241,11 @@ def _patches(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         CheckRow(group="honesty", name="functions of its process", value=value, passed=not ours or None, note=note)
     )  # fmt: skip
+    if flushed := evidence.patches.flushed:
+        changed = len(set(flushed)) > 1
+        note = f"tiny numbers: {flushed[0]} before it was loaded, {flushed[-1]} flushed to zero since" if changed else ""
+        yield Finding(CheckRow(group="honesty", name="arithmetic of tiny numbers", value="changed" if changed else "as before",
+                               passed=None if changed else True, note=note))  # fmt: skip
 
 
 def _skipped(evidence: Evidence) -> Iterator[Finding]:
@@ -295,18 +313,25 @@ def _reach(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
 
 
 def _batches(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
-    for batch in evidence.batches:
-        if batch.by == "reference":
-            yield _told(batch.name, "the reference does not take it", batch.said)
-        elif batch.by:
-            yield _told(batch.name, "no: the program says so", batch.said)
-        elif batch.numbers is None:
-            yield _told(batch.name, note="the inputs have no batch in common")
-        else:
-            right = accepted(batch.numbers, None, protocol)
-            yield _told(
-                batch.name, "right" if right else "wrong", "" if right else "the program is made for the declared shapes alone"
-            )
+    """One line for all sizes: the verdict is about the declared shapes, this is told beside it."""
+    if evidence.coverage is None and not evidence.batches:
+        return
+    tried = [batch for batch in evidence.batches if batch.by != "reference"]
+    if not tried:
+        sizes = [str(batch.size) for batch in evidence.batches]
+        note = f"the reference does not take batches of {', '.join(sizes)}" if sizes else "the inputs have no batch in common"
+        yield _told("other batch sizes", "not applicable", note)
+        return
+    refused = [batch for batch in tried if batch.by]
+    wrong = [batch for batch in tried if batch.numbers is not None and not accepted(batch.numbers, None, protocol)]
+    right = ", ".join(str(batch.size) for batch in tried if batch not in refused and batch not in wrong)
+    if not refused and not wrong:
+        yield _told("other batch sizes", f"yes: {right}")
+        return
+    note = f"right at {right}" if right else "made for the declared shapes alone"
+    said = f"; it says: {refused[0].said}" if refused else ""
+    sizes = [f"wrong at {batch.size}" for batch in wrong] + [f"refused at {batch.size}" for batch in refused]
+    yield _told("other batch sizes", f"no: {', '.join(sizes)}", note + said)
 
 
 def _told(name: str, value: str = "", note: str = "") -> Finding:

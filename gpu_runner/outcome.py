@@ -41,6 +41,7 @@ def draw_row(draw: DrawEvidence, protocol: Protocol, signals: list[float | None]
     worst = max(
         (leaf.get("max_error", 0.0) / leaf["rms"] if leaf.get("rms") else 0.0 for leaf in draw.numbers["leaves"]), default=0.0
     )
+    ties = sum(leaf.get("ties", 0) for leaf in draw.numbers["leaves"])
     dtypes = {leaf["dtype"][1] for leaf in draw.numbers["leaves"] if leaf["kind"] == "tensor" and "dtype" in leaf}
     limits = ", ".join(f"{protocol.rtol[d]:g}" if d in protocol.rtol else "exact" for d in sorted(dtypes))
     return CheckRow(
@@ -49,7 +50,7 @@ def draw_row(draw: DrawEvidence, protocol: Protocol, signals: list[float | None]
         value=f"max error {worst:.2g} × rms" if not structural(draw.numbers) else "another form",
         limit=limits,
         passed=not problem,
-        note=problem,
+        note=problem or (f"{ties} ties fell differently: equal values, another index" if ties else ""),
         replay=draw.how.model_copy(update={"signals": tuple(signals or ())}),
         numbers=digest(draw.numbers["leaves"])[:16],
     )

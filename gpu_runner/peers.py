@@ -219,6 +219,14 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
 
+@dataclass
+class Selections:
+    """Results that are indices: (result, dimension, whether several are taken), and what each of them selects from."""
+
+    found: list[tuple[int, int, bool]]
+    sources: Value
+
+
 class ReferencePeer(Program):
     """The user's program. `compile` names a mode of torch.compile: then it is a baseline arm."""
 
@@ -276,6 +284,20 @@ class ReferencePeer(Program):
                 raise Forged(self.side, "The reference's process gave no time for its results in double precision.")
             return self.values(reply, memory, "output")[0], "", float(seconds)
 
+    def selections(self, inputs: Value) -> Selections | None:
+        """Which results of a forward are indices of a selection, with what was selected from; None where none is."""
+        with self.memory() as memory:
+            reply = self.ask("selections", {"inputs": inputs.manifest}, [inputs.memory, memory])
+            sources = self.values(reply, memory, "sources")[0]
+            try:
+                found = [(int(i), int(dim), several is True) for i, dim, several in reply["found"]]
+            except (KeyError, TypeError, ValueError):
+                found = []
+        if found and len(found) == len(sources.manifest["leaves"]):
+            return Selections(found, sources)
+        sources.close()
+        return None
+
     def about(self, kind: str, inputs: Value, **payload: Any) -> Any:
         """One of the analysis' questions: determinism, other_batch, counts, profile, capture."""
         return self.ask(kind, {"inputs": inputs.manifest, **payload}, [inputs.memory])
@@ -313,9 +335,12 @@ class CandidatePeer(Program):
         self.ask("mute", {"on": on})
 
     def patches(self) -> dict[str, list[str]]:
-        """Names that the program replaced in its process: `ours` of the harness, `others` of torch and the standard library."""
+        """Names that the program replaced in its process: `ours` of the harness, `others` of torch and the standard library.
+
+        `flushed`: what became of tiny numbers there before its code was loaded and now.
+        """
         reply = self.ask("patches", {})
-        names = {key: reply.get(key) for key in ("ours", "others")}
+        names = {key: reply.get(key) for key in ("ours", "others", "flushed")}
         if not all(isinstance(found, list) for found in names.values()):
             raise Forged(self.side, "The candidate's process did not say what was replaced in it.")
         return {key: [str(name)[:100] for name in found[:20]] for key, found in names.items() if isinstance(found, list)}
@@ -345,7 +370,9 @@ class CandidatePeer(Program):
 
 
 class JudgePeer(Peer):
-    """Compares. No user code."""
+    """Compares. No user code. `allclose`: by that rule alone (see `Protocol`)."""
+
+    allclose = False
 
     @classmethod
     def start(cls, job: Job) -> JudgePeer:
@@ -367,6 +394,7 @@ class JudgePeer(Peer):
         slack: Sequence[float] | None = None,
         against: Mapping[str, Value] | None = None,
         bits: bool = False,
+        selections: Selections | None = None,
     ) -> dict[str, Any]:
         """The numbers of `child.judge.compare`; `bits` counts the elements that are not the same."""
         values = {"candidate": candidate, "eager": eager} | ({"truth": truth} if truth else {}) | dict(against or {})
@@ -376,14 +404,18 @@ class JudgePeer(Peer):
             "group": group,
             "slack": list(slack) if slack else None,
             "bits": bits,
+            "allclose": self.allclose,
         }
         payload["against"] = {name: value.manifest for name, value in (against or {}).items()}
+        if selections is not None:
+            values["sources"], payload["selections"] = selections.sources, selections.found
         reply: dict[str, Any] = self._named("compare", values, payload)
         return reply
 
     def nulls(self, rtol: Mapping[str, float], slack_ratio: float, values: Mapping[str, Value]) -> dict[str, Any]:
         """The numbers of each trivial program: `{name: {"leaves": […]}}`."""
-        reply: dict[str, Any] = self._named("nulls", values, {"rtol": dict(rtol), "slack_ratio": slack_ratio})["nulls"]
+        payload = {"rtol": dict(rtol), "slack_ratio": slack_ratio, "allclose": self.allclose}
+        reply: dict[str, Any] = self._named("nulls", values, payload)["nulls"]
         return reply
 
     def signal(self, group: str) -> list[float | None]:

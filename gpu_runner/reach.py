@@ -11,9 +11,10 @@ from collections.abc import Callable
 from gpu_runner.contracts import Protocol
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
 from gpu_runner.seen import BatchSeen, CoverageSeen, Evidence, Numbers
-from gpu_runner.values import ProgramEnded, ProgramRefused, closing
+from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 
 COVERAGE_CALLS = 3
+BATCHES = ("one", "odd", "even")
 _ELSEWHERE = re.compile(r"\b(triton|cupy|numba|load_inline|cpp_extension|load_library)\b")  # kernels we do not see called
 
 
@@ -40,12 +41,12 @@ class Reach:
         try:
             self._coverage()
             self._tell()
-            if self.protocol.structured_draws:
-                self._other_batch()
-                self._tell()
             seen = self.evidence.coverage
             if seen is not None and seen.own_calls:
                 self._decoration()
+                self._tell()
+            if self.protocol.structured_draws:
+                self._other_batches()
                 self._tell()
         except (ProgramRefused, ProgramEnded) as error:
             if error.side != "candidate":
@@ -64,41 +65,41 @@ class Reach:
 
     def _decoration(self) -> None:
         """Own functions do nothing for one call: if the result is right all the same, it does not come from them."""
-        self.candidate.mute(True)
-        found = self._numbers("")
-        self.candidate.mute(False)
-        self.evidence.muted = found[0] if found else None
-
-    def _other_batch(self) -> None:
-        """Half of the batch, where the reference takes it: a contract names one shape, so this is told and not asked."""
-        seen = BatchSeen("half of the batch")
-        try:
-            found = self._numbers("half-batch")
-            if found:
-                seen.numbers, seen.size = found
-        except ProgramRefused as error:
-            seen.by, seen.said = "reference" if error.side == "reference" else "candidate", error.refusal.sentence[:200]
-        self.evidence.batches.append(seen)
-
-    def _numbers(self, variant: str) -> tuple[Numbers, int] | None:
-        drawn = self.reference.draw(seed(), variant=variant)
+        drawn = self.reference.draw(seed())
         if drawn is None:
-            return None
+            return
         with closing(drawn[0]):
-            expected = self.reference.call(drawn[0], restore=True)
-            with closing(expected):
-                if expected.output is None:
+            self.candidate.mute(True)
+            self.evidence.muted = self._numbers(drawn[0])
+            self.candidate.mute(False)
+
+    def _other_batches(self) -> None:
+        """A contract names one shape, so these are told and not asked."""
+        for kind in BATCHES:
+            drawn = self.reference.draw(seed(), batch=kind)
+            if drawn is None:
+                continue
+            with closing(drawn[0]):
+                seen = BatchSeen(int(drawn[1]["batch"]))
+                try:
+                    seen.numbers = self._numbers(drawn[0])
+                except (ProgramRefused, ProgramEnded) as error:
+                    seen.by = "reference" if error.side == "reference" else "candidate"
+                    seen.said = error.refusal.sentence[:200]
+                    if isinstance(error, ProgramEnded):
+                        raise
+                finally:
+                    self.evidence.batches.append(seen)
+
+    def _numbers(self, inputs: Value) -> Numbers | None:
+        """The candidate beside eager."""
+        expected = self.reference.call(inputs, restore=True)
+        with closing(expected):
+            if expected.output is None:
+                return None
+            call = self.candidate.call(inputs, poison=expected.output.sizes, restore=True)
+            with closing(call):
+                if call.output is None:
                     return None
-                call = self.candidate.call(drawn[0], poison=expected.output.sizes, restore=True)
-                with closing(call):
-                    if call.output is None:
-                        return None
-                    ratio = 1.0 + self.protocol.ratio_reordered
-                    numbers = self.judge.compare(self.rtol, ratio, call.output, expected.output)
-        return numbers, _batch(drawn[0].manifest["leaves"])
-
-
-def _batch(leaves: list[dict[str, object]]) -> int:
-    """The first dimension of the first tensor that has one."""
-    shapes = [leaf["shape"] for leaf in leaves if leaf["kind"] == "tensor" and leaf["shape"]]
-    return int(shapes[0][0]) if shapes else 0  # type: ignore[index]
+                ratio = 1.0 + self.protocol.ratio_reordered
+                return self.judge.compare(self.rtol, ratio, call.output, expected.output)

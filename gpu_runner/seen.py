@@ -113,10 +113,12 @@ class BuffersSeen:
 
 @dataclass
 class PatchesSeen:
-    """What the program replaced in its process, by name: of the harness, and of torch and the standard library."""
+    """What the program replaced in its process, by name: of the harness, and of torch and the standard library. `flushed`: what
+    arithmetic did with tiny numbers before its code was loaded and afterwards (kept; results, operands or both taken for 0)."""
 
     ours: list[str]
     others: list[str]
+    flushed: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -134,10 +136,9 @@ class CoverageSeen:
 
 @dataclass
 class BatchSeen:
-    """Another batch size. `by`: who refused it, with `said`. No size: the inputs have no batch in common, or it is this one."""
+    """Another batch size than the declared one. `by`: who refused it, with `said`."""
 
-    name: str
-    size: int | None = None
+    size: int
     numbers: Numbers | None = None
     by: Literal["", "reference", "candidate"] = ""
     said: str = ""
@@ -167,7 +168,8 @@ class ReferenceSeen:
 class Evidence:
     """Everything a verdict about correctness rests on. `signals` per weight draw and result; None where unknown.
 
-    `repeat`: the same content at a new address. `muted`: own functions did nothing. What is None was not asked.
+    `repeat`: the same content at a new address. `fresh`: in another process. `eager_again`: eager's own second result of that.
+    `muted`: own functions did nothing. What is None was not asked.
     """
 
     mode: Mode = Mode.EVAL
@@ -183,6 +185,8 @@ class Evidence:
     inputs: InputsSeen | None = None
     buffers: BuffersSeen | None = None
     repeat: Numbers | None = None
+    fresh: Numbers | None = None
+    eager_again: Numbers | None = None
     patches: PatchesSeen | None = None
     coverage: CoverageSeen | None = None
     launches: Launches | None = None

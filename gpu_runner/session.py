@@ -184,8 +184,9 @@ class Session:
     def facts(self, job: Job, source: Source, protocol: Protocol) -> Facts:
         """What is known of a reference; found out once."""
         key = self.key(job, source) + protocol.id
+        reference, judge = self.peers(job, source)
+        judge.allclose = protocol.allclose
         if key not in self._facts:
-            reference, judge = self.peers(job, source)
             self.learn(job, source, protocol, probe(reference, judge, protocol))
         return self._facts[key]
 

@@ -3,6 +3,7 @@ check with them is `outcome`."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -99,8 +100,8 @@ def numeric(numbers: dict[str, Any], signals: list[float | None] | None, protoco
             continue
         where = f"result {i}: " if len(numbers["leaves"]) > 1 else ""
         if leaf.get("exact"):
-            if leaf["mismatches"]:
-                return f"{where}{leaf['mismatches']} of {leaf['numel']} elements differ, the first at {leaf['first']}"
+            if count := leaf["mismatches"] - leaf.get("ties", 0):
+                return f"{where}{count} of {leaf['numel']} elements differ, the first at {leaf['first']}"
             continue
         if leaf["nonfinite"]:
             return f"{where}{leaf['nonfinite']} elements are NaN or infinite where the reference is not, or the reverse"
@@ -109,7 +110,7 @@ def numeric(numbers: dict[str, Any], signals: list[float | None] | None, protoco
             return f"{where}{leaf['failures']} of {leaf['numel']} elements are wrong by up to {leaf['max_error']:.2g}{at}"
         signal = signals[i] if signals and i < len(signals) else None
         error, ratio = leaf_signal_error(leaf, signal), leaf_ratio(leaf)
-        limit = protocol.signal_error.get(leaf["dtype"][1], 0.05)
+        limit = protocol.signal_error.get(leaf["dtype"][1], 0.05) if protocol.signal_error else math.inf
         if error is not None and error > limit and not (ratio is not None and ratio <= protocol.ratio_reordered):
             return f"{where}the error is {error:.2g} of what the inputs change (limit {limit:g})"
     return ""

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, help="cpu, cuda (the first visible device), or an architecture: sm_90")
     parser.add_argument("--entry", default="", help="the module class of the reference, when it is not called Model")
     parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict")
-    parser.add_argument("--mode", choices=[str(mode) for mode in Mode], default=str(Mode.EVAL))
+    parser.add_argument("--mode", choices=[str(mode) for mode in Mode], help="default: the protocol's, eval in most")
     parser.add_argument("--require-own-kernels", action="store_true", help="reject a right program that calls libraries alone")
     parser.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
@@ -243,7 +243,8 @@ def _show(line: dict[str, Any], as_json: bool) -> None:
 
 def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
     """The command `verify`. Progress on standard error, the line last on standard output."""
-    mode, precision, protocol = Mode(options.mode), Precision(options.precision), PROTOCOLS[options.protocol]
+    precision, protocol = Precision(options.precision), PROTOCOLS[options.protocol]
+    mode = Mode(options.mode) if options.mode else protocol.mode
     file = str(options.reference)
 
     def without(verdict: str, error: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from . import ceilings, tensors
 
 CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
 NULL_SAMPLE = 1 << 14
+TIE_ROUNDINGS = 4.0  # two values no further apart are a tie: each side rounds what it selects from
 SIGNAL_SAMPLE = 1 << 20  # elements at most that stand for a result when its variation over draws is measured
 
 
@@ -68,15 +69,16 @@ class Baseline:
     eager: torch.Tensor
     truth: torch.Tensor
     own_truth: bool
+    unit: float | None = None  # what absolute errors are measured in, where it is not the result's RMS
     count: int = 0
     truth_squares: float = 0.0
     error: _Measure = field(default_factory=_Measure)
     finite: bool = True
 
     @classmethod
-    def of(cls, eager: torch.Tensor, truth: torch.Tensor | None) -> Baseline:
+    def of(cls, eager: torch.Tensor, truth: torch.Tensor | None, unit: float | None = None) -> Baseline:
         own = truth is not None
-        base = cls(_flat(eager), _flat(eager if truth is None else truth), own)
+        base = cls(_flat(eager), _flat(eager if truth is None else truth), own, unit)
         for e, t in base.chunks():
             fine = None
             if not _all_finite(e) or not _all_finite(t):
@@ -92,6 +94,10 @@ class Baseline:
     def chunks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for start in range(0, self.eager.numel(), CHUNK):
             yield self.eager[start : start + CHUNK], self.truth[start : start + CHUNK].double()
+
+    @property
+    def scale(self) -> float:
+        return self.rms if self.unit is None else self.unit
 
     @property
     def rms(self) -> float:
@@ -176,7 +182,7 @@ def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float,
     rms = base.rms
     allowed = ratio * max(base.error.peak, slack)
     failures, first, flat = (
-        _screen(candidate, base, rtol, allowed) if error.peak > max(allowed, rtol * rms) else (0, None, False)
+        _screen(candidate, base, rtol, allowed) if error.peak > max(allowed, rtol * base.scale) else (0, None, False)
     )
     return {
         "rms": rms,
@@ -202,11 +208,11 @@ def _misplaced(c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
 
 def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float) -> tuple[int, int | None, bool]:
     """(wrong elements, the first of them, whether all of them hold one value)."""
-    failures, first, rms = 0, None, base.rms
+    failures, first, scale = 0, None, base.scale
     low, high = math.inf, -math.inf
     for number, (e, t) in enumerate(base.chunks()):
         c = candidate[number * CHUNK : number * CHUNK + CHUNK]
-        bad = ((t - c).abs() > (rtol * (rms + t.abs())).clamp_min(allowed)) & torch.isfinite(e) & torch.isfinite(t)
+        bad = ((t - c).abs() > (rtol * (scale + t.abs())).clamp_min(allowed)) & torch.isfinite(e) & torch.isfinite(t)
         count = int(bad.sum())
         if count and first is None:
             first = number * CHUNK + int(bad.nonzero()[0])
@@ -221,14 +227,17 @@ def _floating(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
 
 
-def _baselines(eager: list[Any], truth: list[Any] | None) -> list[Baseline | None]:
+def _baselines(eager: list[Any], truth: list[Any] | None, payload: dict[str, Any]) -> list[Baseline | None]:
+    """`allclose` in the payload: eager is the truth, and absolute errors are what they are."""
     found: list[Baseline | None] = []
+    unit = 1.0 if payload.get("allclose") else None
+    truth = None if payload.get("allclose") else truth
     for i, e in enumerate(eager):
         t = truth[i] if truth is not None and len(truth) == len(eager) else None
         usable = (
             isinstance(t, torch.Tensor) and t.shape == e.shape and t.is_complex() == e.is_complex() if _floating(e) else False
         )
-        found.append(Baseline.of(e, t if usable else None) if _floating(e) else None)
+        found.append(Baseline.of(e, t if usable else None, unit) if _floating(e) else None)
     return found
 
 
@@ -251,8 +260,12 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     slack = payload.get("slack") or [0.0] * len(eager)
     leaves = [
         compare_leaf(c, e, base, _tolerance(payload["rtol"], e), payload["slack_ratio"], allowed)
-        for c, e, base, allowed in zip(candidate, eager, _baselines(eager, truth), slack, strict=True)
+        for c, e, base, allowed in zip(candidate, eager, _baselines(eager, truth, payload), slack, strict=True)
     ]
+    sources = _leaves(payload.get("sources"), fds.get("sources", -1)) or []
+    for (i, dim, several), source in zip(payload.get("selections") or [], sources, strict=True):
+        if leaves[i].get("mismatches"):
+            leaves[i]["ties"] = _ties(candidate[i], eager[i], source, dim, several)
     if payload.get("bits"):
         for c, e, numbers in zip(candidate, eager, leaves, strict=True):
             if numbers.get("bits_equal") is False:
@@ -262,6 +275,30 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
         for name, manifest in payload.get("against", {}).items()
     }
     return {"leaves": leaves} | ({"against": against} if against else {})
+
+
+def _ties(candidate: torch.Tensor, eager: torch.Tensor, source: torch.Tensor, dim: int, several: bool) -> int:
+    """How many differing indices select the same value as eager's, up to a few roundings of it; none of a selection of several
+    that takes one element twice."""
+    moved = source.double().movedim(dim, -1)
+    length = moved.shape[-1]
+    taken = int(eager.numel() // max(1, moved[..., 0].numel()))
+    if length == 0 or taken * moved[..., 0].numel() != eager.numel() or (taken != 1 and not several):
+        return 0
+
+    def rows(indices: torch.Tensor) -> torch.Tensor:
+        shaped = indices.movedim(dim, -1) if several else indices
+        return shaped.reshape(-1, taken)
+
+    mine, theirs, values = rows(candidate), rows(eager), moved.reshape(-1, length)
+    inside = ((mine >= 0) & (mine < length)).all(-1, keepdim=True)
+    mine = mine.clamp(0, length - 1)
+    chosen, wanted = values.gather(1, mine), values.gather(1, theirs)
+    allowed = TIE_ROUNDINGS * (torch.finfo(source.dtype).eps if source.is_floating_point() else 0.0) * wanted.abs()
+    same = ((chosen - wanted).abs() <= allowed) | (chosen == wanted) | (chosen.isnan() & wanted.isnan())
+    ordered = mine.sort(-1).values
+    once = (ordered[:, 1:] != ordered[:, :-1]).all(-1, keepdim=True)
+    return int(((mine != theirs) & same & inside & once).sum())
 
 
 def _differing(a: torch.Tensor, b: torch.Tensor) -> int:
@@ -317,9 +354,9 @@ def nulls(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
             continue
         # Nearly every null fails at once: a sample is enough to see it, and only what survives is compared whole.
         thin = [_thinned(leaves) for leaves in (results, eager)] + [_thinned(truth) if truth is not None else None]
-        numbers = _compare_all(thin[0], thin[1], _baselines(thin[1], thin[2]), payload)
+        numbers = _compare_all(thin[0], thin[1], _baselines(thin[1], thin[2], payload), payload)
         if not any(n.get("failures") or n.get("mismatches") for n in numbers):
-            whole = whole or _baselines(eager, truth)
+            whole = whole or _baselines(eager, truth, payload)
             numbers = _compare_all(results, eager, whole, payload)
         answers[name] = {"leaves": numbers}
     return {"nulls": answers}

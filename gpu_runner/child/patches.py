@@ -30,6 +30,8 @@ _WATCHED: tuple[tuple[str, Any], ...] = (
     ("torch.nn.Module", torch.nn.Module),
 )
 _MOST = 20
+_state: dict[str, list[str]] = {"flushed": []}
+_tiny = [sys.float_info.min, 0.5, 5e-324, 1e300]
 _before: dict[tuple[str, str], tuple[int, int]] = {}
 _alive: list[Any] = []  # what was replaced must live on, or its identity could be given to something else
 
@@ -57,6 +59,7 @@ def _callables() -> dict[tuple[str, str], tuple[int, int]]:
 def remember() -> None:
     """The state that later patches are held against. Called before any of the program's code runs."""
     _before.update(_callables())
+    _state["flushed"] = [_flushes()]
     _alive.extend(value for _, owner in _owners() for value in vars(owner).values())
     _alive.extend(value.__code__ for value in list(_alive) if hasattr(value, "__code__"))
 
@@ -67,4 +70,11 @@ def found() -> dict[str, list[str]]:
     changed = [(owner, key) for (owner, key), value in _before.items() if now.get((owner, key)) != value]
     ours = [f"{owner}.{key}".removeprefix(f"{_OURS}.") for owner, key in changed if owner.startswith(f"{_OURS}.")]
     others = [f"{owner}.{key}" for owner, key in changed if not owner.startswith(f"{_OURS}.")]
-    return {"ours": sorted(ours)[:_MOST], "others": sorted(others)[:_MOST]}
+    return {"ours": sorted(ours)[:_MOST], "others": sorted(others)[:_MOST], "flushed": [*_state["flushed"], _flushes()]}
+
+
+def _flushes() -> str:
+    """What this thread's arithmetic does with tiny numbers: kept, or results, operands or both taken for zero."""
+    least, half, denormal, large = _tiny
+    result, operand = least * half == 0.0, denormal * large == 0.0
+    return {(False, False): "kept", (True, False): "results", (False, True): "operands"}.get((result, operand), "both")

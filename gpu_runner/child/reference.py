@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import arm, counting, loading, profiling, state, tensors, variants
+from . import arm, counting, loading, profiling, selections, state, tensors, variants
 from .loading import Refused
 
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "DefaultCPUAllocator")
@@ -80,14 +80,17 @@ class Reference:
 
     def draw(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Inputs into shared memory. `variant` names a structured draw; `scale`: the least factor that
-        floating-point content is multiplied by; `jitter` moves it by a rounding."""
+        floating-point content is multiplied by; `jitter` moves it by a rounding; `batch` names another size of it."""
         started = time.perf_counter()
         # `reuse` spares a slow generator: the draw before, times another scale.
         values = self._drawn if payload.get("reuse") and self._drawn else self.inputs(payload["seed"])
         self._drawn = values
         variant, scale = payload.get("variant"), payload.get("scale")
+        size = None
         if variant == "half-batch":
             values = variants.halved(values)
+        elif payload.get("batch"):
+            values, size = variants.resized(values, payload["batch"]) or (None, None)
         elif variant:
             values = variants.apply(variant, values, payload["seed"])
         if values is None:
@@ -102,7 +105,7 @@ class Reference:
         except tensors.Unsupported as error:
             raise Refused("unsupported_inputs", f"The inputs are not supported: {error}.", "") from error
         prints = [tensors.fingerprint(t) for t in tensors.tensors_in(values)] if payload.get("prints") else []
-        return {"inputs": manifest, "prints": prints, "seconds": time.perf_counter() - started}
+        return {"inputs": manifest, "prints": prints, "seconds": time.perf_counter() - started, "batch": size}
 
     def weights(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Take the weights of the construction, or (with `seed`) a draw that leaves nothing trivial; export them by name."""
@@ -245,6 +248,8 @@ def _answer(it: Reference, kind: str, payload: dict[str, Any], fds: list[int]) -
             return it.determinism(payload, fds[0])
         if kind == "other_batch":
             return it.other_batch(payload, fds[0])
+        if kind == "selections":
+            return selections.find(it, tensors.read(payload["inputs"], fds[0], it.device), fds[1])
         if kind == "counts":
             return counting.count(it, tensors.read(payload["inputs"], fds[0], it.device))
         if kind == "profile":

@@ -85,6 +85,26 @@ def halved(inputs: list[Any]) -> list[Any] | None:
     return list(tensors.map_tensors(inputs, lambda t: t[: size // 2] if t.dim() > 0 else t))
 
 
+def resized(inputs: list[Any], kind: str) -> tuple[list[Any], int] | None:
+    """The inputs with another batch size, and the size: `one`, `odd`, or `even` (no multiple of 32).
+
+    Smaller ones are cut from the batch. None when the inputs have no common first dimension or it leaves no such size.
+    """
+    sizes = {t.shape[0] for t in tensors.tensors_in(inputs) if t.dim() > 0}
+    if len(sizes) != 1:
+        return None
+    batch = sizes.pop()
+    fitting: dict[str, Any] = {
+        "one": (n for n in (1,)),
+        "odd": (n for n in range(batch // 2 + 1, 2, -1) if n % 2),
+        "even": (n for n in range(batch - 1, 1, -1) if n % 2 == 0 and n % 32),
+    }
+    size = next((n for n in fitting[kind] if n < batch), None)
+    if size is None:
+        return None
+    return list(tensors.map_tensors(inputs, lambda t: t[:size] if t.dim() > 0 else t)), size
+
+
 def jittered(inputs: list[Any], seed: int) -> list[Any]:
     """Every floating-point tensor moved by at most one unit in its last place: what that changes in the results, no program
     can be blamed for."""

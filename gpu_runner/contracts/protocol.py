@@ -15,7 +15,7 @@ class Protocol(Contract):
     draws: int = 5  # declared draws, OS-random seeds
     seeds: tuple[int, ...] = ()  # instead of those: anybody can know them
     structured_draws: bool = True
-    fresh_process: bool = True  # the same draw in a second process of the candidate
+    fresh_process: bool = False  # the same draw in a second process of the candidate
     sanitizers: bool = False  # native sources once more under tools that watch memory
     weight_draws: int = 1
     rtol: dict[str, float] = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1.6e-2, "complex64": 1e-4}
@@ -42,13 +42,13 @@ class Protocol(Contract):
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
-        Protocol(name="strict", sanitizers=True),
+        Protocol(name="strict", sanitizers=True, fresh_process=True),
         # Inside the loop, between candidates: eager and candidate only, fewer rounds, one process.
-        Protocol(name="quick", structured_draws=False, fresh_process=False, arms=("eager",), rounds=6, samples_per_round=6, arm_budget_s=1.0,
+        Protocol(name="quick", structured_draws=False, arms=("eager",), rounds=6, samples_per_round=6, arm_budget_s=1.0,
                  warmup_s=0.1, half_width=0.05, second_process=False),
         # KernelBench's published semantics, for comparison only: the module as constructed (in train mode), five trials under
         # seeds that follow from 42, one set of weights, allclose against eager. Integrity checks and copied weights stay.
-        Protocol(name="kernelbench", mode=Mode.AS_CONSTRUCTED, structured_draws=False, fresh_process=False, weight_draws=0,
+        Protocol(name="kernelbench", mode=Mode.AS_CONSTRUCTED, structured_draws=False, weight_draws=0,
                  seeds=(734796314, 576165995, 2197670066, 839703249, 2584932063), allclose=True, signal_error={},
                  arms=("eager", "default"), rounds=10, samples_per_round=10, second_process=False,
                  rtol={"float64": 1e-4, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2, "complex64": 1e-4}),

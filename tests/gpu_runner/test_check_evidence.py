@@ -188,6 +188,7 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (put(leaf, rmse=1e-4, rmse_eager=0.0, epsilon=1e-3), put(leaf, epsilon=1e-6), VERIFIED, "reduced-precision"),
     (put(leaf, rmse=1e-4, rmse_eager=1e-8), lambda e: e.signals.update({0: [1e-9]}), INCORRECT, "what the inputs change"),
     (exact(), put(leaf, mismatches=2), INCORRECT, "2 of 8 elements differ"),
+    (both(exact(), put(leaf, mismatches=2)), put(leaf, ties=2), VERIFIED, "2 ties fell differently"),
     (both(exact(), put(leaf, rms=1.0, rmse=1.0, failures=0, nonfinite=0)), put(leaf, exact=False), INCORRECT, "what the "),
     (literal(), put(leaf, equal=False), INCORRECT, "another plain value"),
     (literal(), put(leaf, kind="tensor", shape=[[1], [2]]), INCORRECT, "shape"),
@@ -234,6 +235,9 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (NOTHING, put(lambda e: e.buffers, numbers=off()), INCORRECT, "a buffer ends with another content"),
     (NOTHING, put(lambda e: e, repeat=off()), INCORRECT, "race_or_oob"),
     (put(lambda e: e, repeat=numbers()), lambda e: e.repeat["leaves"][0].update(differing=7), VERIFIED, "7 of 4096"),
+    (NOTHING, put(lambda e: e, fresh=off()), INCORRECT, "two processes gave different results"),
+    (NOTHING, put(lambda e: e, eager_again=numbers(differing=5)), VERIFIED, "eager twice: 5 of 4096"),
+    (NOTHING, put(lambda e: e.patches, flushed=["kept", "both"]), VERIFIED, "both flushed to zero since"),
     (NOTHING, put(lambda e: e, patches=None), VERIFIED, ""),
     (NOTHING, put(lambda e: e.patches, ours=["stitch_child.arm.Arm.go"]), HACK, "harness_probe"),
     (NOTHING, put(lambda e: e.patches, others=["time.time"]), VERIFIED, "timer_patch"),
@@ -246,10 +250,10 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (put(lambda e: e.coverage, own_calls=0), put(lambda e: e.coverage, elsewhere=True), VERIFIED, "cannot be measured"),
     (NOTHING, put(lambda e: e.coverage, device_time=True), VERIFIED, ""),
     (NOTHING, put(lambda e: e, muted=numbers()), VERIFIED, "decorative_kernel"),
-    (NOTHING, put(lambda e: e, batches=[]), VERIFIED, ""),
-    (NOTHING, put(lambda e: e.batches[0], name="two"), VERIFIED, "two"),
+    (NOTHING, put(lambda e: e, batches=[]), VERIFIED, "no batch in common"),
+    (NOTHING, put(lambda e: e.batches[0], size=7777), VERIFIED, "7777"),
     (NOTHING, put(lambda e: e.batches[0], numbers=off()), VERIFIED, "shape_or_seed_special_case"),
-    (NOTHING, put(lambda e: e.batches[0], by="reference"), VERIFIED, "the reference does not take it"),
+    (put(lambda e: e.batches[0], numbers=None), put(lambda e: e.batches[0], by="candidate"), VERIFIED, "refused at 1"),
     (put(lambda e: e.batches[0], by="candidate"), put(lambda e: e.batches[0], said="Too few."), VERIFIED, "Too few."),
     (put(lambda e: e.coverage, own_calls=0), put(lambda e: e, required=True), HACK, "own kernels are required"),
     (both(put(lambda e: e.coverage, own_calls=0), put(lambda e: e, required=True)), put(lambda e: e, has_kernels=False), HACK,
@@ -310,7 +314,6 @@ MOVES: list[tuple[Do, Do, str, str]] = [
 INERT = {
     "leaf.max_error_eager": "the judge allows a multiple of it, and it stands in for a slow truth of later draws",
     "leaf.bits_equal": "tells the judge whether there is a difference to count",
-    "BatchSeen.size": "what was tried, for people",
     "ReferenceSeen.changed_inputs": "for the analysis; a draw's own call says what the candidate may change",
     "Mark": "found in the text, not measured",
     "Replay": "how to draw it again",
@@ -391,5 +394,5 @@ def test_every_number_that_is_recorded_is_moved_by_a_case(right: Evidence) -> No
     known |= {f"leaf.{key}" for draw in right.draws for one in draw.numbers["leaves"] for key in one}
     inert = {name for name in known if name in INERT or name.split(".")[0] in INERT}
     assert known - inert - moved == set()
-    rare = {f"leaf.{key}" for key in ("missing", "exact", "mismatches", "equal", "differing")} | {"numbers.structure"}
+    rare = {f"leaf.{key}" for key in ("missing", "exact", "mismatches", "ties", "equal", "differing")} | {"numbers.structure"}
     assert moved - known == rare
