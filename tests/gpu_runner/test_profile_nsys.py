@@ -100,8 +100,9 @@ def test_tables_that_are_not_there(tmp_path):
     [
         ({"CUPTI_ACTIVITY_KIND_RUNTIME": nsys_rows()["CUPTI_ACTIVITY_KIND_RUNTIME"]}, "launches but no kernels"),
         ({"NVTX_EVENTS": nsys_rows()["NVTX_EVENTS"]}, "no GPU events"),
+        ({"CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [{"severity": 1}]}, "--cuda-graph-trace=node"),
     ],
-    ids=["calls alone", "ranges alone"],
+    ids=["calls alone", "ranges alone", "graphs as a whole"],
 )
 def test_a_report_without_kernels_is_unavailable_and_says_why(tmp_path, rows, reason):
     found = read_profile([nsys_file(tmp_path / "r.sqlite", rows)])
