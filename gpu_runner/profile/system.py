@@ -104,7 +104,22 @@ def _gpu(rows: Sequence[GpuRow], times: Sequence[int], window: Interval, gaps: S
         "kernel_count": len(kernels),
         "stream_count": len({r.stream for r in rows}),
         "median_kernel_ns": int(median(kernel_times)) if kernel_times else None,
+        "uvm_overlap_pct": _uvm_overlap(rows, window),
     }
+
+
+def _uvm_overlap(rows: Sequence[GpuRow], window: Interval) -> float | None:
+    """Per cent of the largest kernel's time in which unified memory moves: it waits for its pages. None without such moves."""
+    moves = sweep.union(sweep.inside([r for r in rows if r.copy.startswith("UVM")], window))
+    spent: Counter[str] = Counter()
+    for row in rows:
+        spent[row.name] += row.end - row.start if row.kind == "kernel" else 0
+    if not moves or not any(spent.values()):
+        return None
+    largest = spent.most_common(1)[0][0]
+    kernel = sweep.union(sweep.inside([r for r in rows if r.kind == "kernel" and r.name == largest], window))
+    both = sweep.length(moves) + sweep.length(kernel) - sweep.length(sweep.union(moves + kernel))
+    return 100.0 * both / sweep.length(kernel) if kernel else None
 
 
 def _copies(rows: Sequence[GpuRow], times: Sequence[int], window: Interval) -> list[dict[str, Any]]:

@@ -77,7 +77,8 @@ def _confidence(summary: Mapping[str, Any]) -> str:
 
 def _transfer(summary: Mapping[str, Any], idle: Mapping[str, float], wall: int, sure: str) -> list[dict[str, Any]]:
     exposed = 100.0 * summary["gpu"]["copy_exposed_ns"] / wall
-    if exposed < TRANSFER_PCT and idle["uvm"] < UVM_PCT:
+    overlap = summary["gpu"].get("uvm_overlap_pct") or 0.0
+    if exposed < TRANSFER_PCT and idle["uvm"] < UVM_PCT and overlap < UVM_PCT:
         return []
     copies = [c for c in summary["copies"] if c["kind"] not in ("memset", "D2D", "H2H") and c["time_ns"]]
     evidence = [fact("copy_exposed_pct", exposed, "%", TRANSFER_PCT, "causes:copies")]
@@ -85,6 +86,8 @@ def _transfer(summary: Mapping[str, Any], idle: Mapping[str, float], wall: int, 
     if idle["uvm"] >= UVM_PCT or any(c["kind"].startswith("UVM") for c in copies):
         evidence.append(fact("idle_uvm_pct", idle["uvm"], "%", UVM_PCT, "causes:uvm"))
         advice.append("prefetch-managed")
+    if overlap >= UVM_PCT:
+        evidence.append(fact("uvm_overlap_pct", overlap, "%", UVM_PCT, "copies"))
     if pageable := sum(c["pageable_count"] for c in copies):
         evidence.append(fact("pageable_copies", pageable, "", 1, "copies"))
         advice.append("pin")
@@ -93,6 +96,8 @@ def _transfer(summary: Mapping[str, Any], idle: Mapping[str, float], wall: int, 
     share = exposed + idle["uvm"]
     main = copies[0]["kind"] if copies else "copies"
     sentence = f"Transfer-bound: {share:.0f} % of the time the GPU waits for copies, most of them {main}."
+    if exposed < TRANSFER_PCT and idle["uvm"] < UVM_PCT:
+        sentence = f"Transfer-bound: unified memory moves during {overlap:.0f} % of the largest kernel's time."
     return [verdict("system", "transfer-bound", sentence, share=share, confidence=sure, evidence=evidence, suggestions=advice)]
 
 

@@ -23,6 +23,7 @@ _METRICS = {
     "idle_sync_pct": "GPU idle, host waited",
     "idle_host_pct": "GPU idle, host at work",
     "idle_uvm_pct": "GPU idle, unified memory",
+    "uvm_overlap_pct": "largest kernel, unified memory moving",
     "idle_dependency_pct": "GPU idle, other stream",
     "kernels_per_iteration": "kernels per forward",
     "median_kernel_ns": "median kernel",

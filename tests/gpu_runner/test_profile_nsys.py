@@ -86,6 +86,15 @@ def test_rows_without_their_call_and_unified_memory(tmp_path):
     assert "prefetch-managed" in found["verdict"]["suggestions"]
 
 
+def test_unified_memory_that_moves_under_a_kernel_is_counted_as_its_wait(tmp_path):
+    rows = nsys_rows()
+    for copy, kernel in zip(rows["CUPTI_ACTIVITY_KIND_MEMCPY"], rows["CUPTI_ACTIVITY_KIND_KERNEL"][::-1], strict=True):
+        copy |= {"correlationId": 0, "copyKind": 11, "start": kernel["start"] + 60_000, "end": kernel["end"] - 90_000}
+    found = read(nsys_file(tmp_path / "r.sqlite", rows))
+    assert found["gpu"]["uvm_overlap_pct"] == pytest.approx(50.0)
+    assert "transfer-bound" in [v["class"] for v in found["verdicts"]]
+
+
 def test_tables_that_are_not_there(tmp_path):
     rows = nsys_rows()
     only_kernels = {"CUPTI_ACTIVITY_KIND_KERNEL": rows["CUPTI_ACTIVITY_KIND_KERNEL"]}

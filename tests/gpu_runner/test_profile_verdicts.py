@@ -115,6 +115,16 @@ def test_pageable_and_small_copies_have_advice_of_their_own():
     assert [e["metric"] for e in verdict["evidence"]] == ["copy_exposed_pct", "pageable_copies"]
 
 
+def test_unified_memory_that_moves_during_the_largest_kernel_is_a_transfer():
+    made = summary(kernels=95.0, copies=[{"kind": "UVM_H2D", "count": 5, "bytes": 5, "time_ns": 5, "pageable_count": 0}])
+    made["gpu"]["uvm_overlap_pct"] = 9.9
+    assert [v["class"] for v in gpu_verdicts(made)] == ["gpu-bound"]
+    made["gpu"]["uvm_overlap_pct"] = 60.0
+    verdict, _ = gpu_verdicts(made)
+    assert (verdict["class"], verdict["suggestions"]) == ("transfer-bound", ["keep-on-device", "prefetch-managed"])
+    assert "60 % of the largest kernel's time" in verdict["sentence"]
+
+
 def test_every_advice_has_a_kind_of_the_plan_and_a_sentence():
     kinds = {"fuse", "reduce", "epilogue", "layout", "memory", "algebra", "host", "other"}
     assert {kind for kind, _ in ADVICE.values()} <= kinds
