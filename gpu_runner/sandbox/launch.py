@@ -112,7 +112,8 @@ class _Job:
     handed_over: contextlib.ExitStack
 
     def filter(self, sockets: bool) -> int:
-        return self.handed_over.enter_context(Memory.of(seccomp.program(sockets=sockets), "stitchweb-filter")).fd
+        program = seccomp.program(sockets=sockets, pipes=bool(self.tool.prefix))
+        return self.handed_over.enter_context(Memory.of(program, "stitchweb-filter")).fd
 
 
 def launch(

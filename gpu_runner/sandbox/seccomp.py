@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import platform
 import socket
+import stat
 import struct
 
 from gpu_runner.hands import HandsError
@@ -53,7 +54,7 @@ _X32 = 0x40000000
 
 _LOAD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
-_NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40  # offsets in struct seccomp_data; the low halves of the arguments
+_NR, _ARCH, _ARG0, _ARG1, _ARG2, _ARG3 = 0, 4, 16, 24, 32, 40  # offsets in struct seccomp_data; the low halves of the arguments
 
 
 def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -64,11 +65,11 @@ def _refuse(number: int) -> bytes:
     return _op(_RET, 0x00050000 | number)
 
 
-def program(machine: str | None = None, sockets: bool = True) -> bytes:
+def program(machine: str | None = None, sockets: bool = True, pipes: bool = False) -> bytes:
     """The filter for `machine` (default: this one). Raises HandsError on an architecture of unknown call numbers.
 
     `sockets` False, for a boundary that hides no file: Unix sockets come in connected pairs only, of kinds that reach nobody
-    else, and no limit of another process can be set.
+    else, and no limit of another process can be set. `pipes`: named pipes may be made, which compute-sanitizer speaks through.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
@@ -77,6 +78,9 @@ def program(machine: str | None = None, sockets: bool = True) -> bytes:
     ops = [_op(_LOAD, _ARCH), _op(_JEQ, audit, 1, 0), _op(_RET, _KILL), _op(_LOAD, _NR)]
     if machine == "x86_64":
         ops += [_op(_JGE, _X32, 0, 1), _op(_RET, _KILL)]
+    if pipes:
+        ops += [_op(_JEQ, DENIED["mknodat"][column] or 0, 0, 5), _op(_LOAD, _ARG2), _op(_AND, stat.S_IFMT(0xFFFF))]
+        ops += [_op(_JEQ, stat.S_IFIFO, 1, 0), _refuse(errno.EPERM), _op(_RET, _ALLOW)]
     for numbers in DENIED.values():
         if (number := numbers[column]) is not None:
             ops += [_op(_JEQ, number, 0, 1), _refuse(errno.EPERM)]

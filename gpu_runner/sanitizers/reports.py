@@ -106,6 +106,8 @@ def _kind(text: str) -> str:
     """What a message is about, without its numbers: "signed integer overflow", "index out of bounds"."""
     if "out of bounds" in text:
         return "index out of bounds"
+    if "Race reported" in text or "hazard" in text:
+        return "race in shared memory"
     if "insufficient space" in text:
         return "access outside of an object"
     words = re.split(r"[:,(]| of size | with | for type | to address | address ", text, maxsplit=1)[0]

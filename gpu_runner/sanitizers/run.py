@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gpu_runner.build import build_library
@@ -38,56 +39,60 @@ class Sanitizers:
     told: Callable[[Sanitized], None]
 
     def run(self) -> list[Sanitized]:
-        """Nothing where there are no native sources: the rest is Python's and torch's."""
-        made: list[Sanitized] = []
-        for tool in self._tools():
-            began = time.monotonic()
-            result = self._try(tool)
-            result.seconds = round(time.monotonic() - began, 3)
-            made.append(result)
-            self.told(result)
-        return made
-
-    def _tools(self) -> tuple[str, ...]:
-        sources = self.task.candidate.kernel_sources
-        if not sources:
-            return ()
-        return tuple(CUDA_TOOLS) if self.job.device != "cpu" else ("address", "thread")
-
-    def _try(self, tool: str) -> Sanitized:
-        texts = [text for path, text in self.task.candidate.files.items() if path.startswith("kernels/")]
-        if tool == "thread":
-            if any(_OPENMP.search(text) for text in texts):
-                return Sanitized(tool, not_run=OPENMP)
-            if not any(_THREADS.search(text) for text in texts):
-                return Sanitized(tool, not_run=NO_THREADS)
-        try:
-            self.job.stage(f"watching memory ({tool})")
-            started = under_compute_sanitizer(tool) if tool in CUDA_TOOLS else preloaded(tool)
-            library = _built(self.job, self.task.candidate, self.task.target, "" if tool in CUDA_TOOLS else tool)
-            return self._watch(tool, started, library)
-        except NoTool as error:
-            return Sanitized(tool, not_run=str(error))
-        except SandboxUnavailable as error:
-            return Sanitized(tool, not_run=f"it does not start in the sandbox: {_said(error.output) or _said(str(error))}")
-        except ProgramRefused as error:
-            if error.side == "candidate":
-                return Sanitized(tool, not_run=f"the program does not run under it: {error.refusal.sentence}")
-            raise
-
-    def _watch(self, tool: str, started: Tool, library: bytes) -> Sanitized:
+        """All that fit, at the same time. Nothing where there are no native sources: the rest is Python's and torch's."""
+        tools = self._tools()
+        if not tools:
+            return []
+        self.job.stage(f"watching memory ({', '.join(tools)})")
         drawn = self.reference.draw(seed(), variant="half-batch") if self.halves else None
         shape = "half of the batch" if drawn is not None else "the declared shapes"
         drawn = drawn or self.reference.draw(seed())
         if drawn is None:
             raise ValueError("a plain draw always gives inputs")
         weights = self.reference.weights()
-        with closing(drawn[0], weights):
-            trouble, output = self._called(started, library, drawn[0], weights)
+        made: list[Sanitized] = []
+        with closing(drawn[0], weights), ThreadPoolExecutor(len(tools), "stitchweb-sanitizer") as executor:
+            for waiting in [executor.submit(self._timed, tool, drawn[0], weights, shape) for tool in tools]:
+                made.append(waiting.result())
+                self.told(made[-1])
+        return made
+
+    def _tools(self) -> tuple[str, ...]:
+        if not self.task.candidate.kernel_sources:
+            return ()
+        return tuple(CUDA_TOOLS) if self.job.device != "cpu" else ("address", "thread")
+
+    def _timed(self, tool: str, inputs: Value, weights: Value, shape: str) -> Sanitized:
+        began = time.monotonic()
+        result = Sanitized(tool, shape=shape)
+        try:
+            result.not_run = self._pointless(tool)
+            if not result.not_run:
+                result.found, result.not_run = self._watch(tool, inputs, weights)
+        except NoTool as error:
+            result.not_run = str(error)
+        except SandboxUnavailable as error:
+            result.not_run = f"it does not start in the sandbox: {_said(error.output) or _said(str(error))}"
+        result.seconds = round(time.monotonic() - began, 3)
+        return result
+
+    def _pointless(self, tool: str) -> str:
+        texts = [text for path, text in self.task.candidate.files.items() if path.startswith("kernels/")]
+        if tool != "thread":
+            return ""
+        if any(_OPENMP.search(text) for text in texts):
+            return OPENMP
+        return "" if any(_THREADS.search(text) for text in texts) else NO_THREADS
+
+    def _watch(self, tool: str, inputs: Value, weights: Value) -> tuple[list[Found], str]:
+        """(reports, why there are none that count)."""
+        started = under_compute_sanitizer(tool) if tool in CUDA_TOOLS else preloaded(tool)
+        library = _built(self.job, self.task.candidate, self.task.target, "" if tool in CUDA_TOOLS else tool)
+        trouble, output = self._called(started, library, inputs, weights)
         found = read(tool, output, self.task.candidate)
-        if trouble is not None and not found:
-            return Sanitized(tool, shape=shape, not_run=f"the program did not come through under it: {trouble}")
-        return Sanitized(tool, shape=shape, found=found)
+        if trouble is None or found:
+            return found, ""
+        return [], f"the program did not come through under it: {_said(trouble)}"
 
     def _called(self, started: Tool, library: bytes, inputs: Value, weights: Value) -> tuple[str | None, str]:
         """(how it ended before its time, what it printed)."""

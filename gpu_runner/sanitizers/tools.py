@@ -20,7 +20,7 @@ _ADDRESS = (
 )
 _THREAD = "halt_on_error=0:report_bugs=1:report_thread_leaks=0:report_signal_unsafe=0:exitcode=0:history_size=2"
 _PRELOADED = {"address": ("libasan.so", {"ASAN_OPTIONS": _ADDRESS}), "thread": ("libtsan.so", {"TSAN_OPTIONS": _THREAD})}
-_COMPUTE = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer", "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
+_COMPUTE = ("/usr/local/cuda/compute-sanitizer/compute-sanitizer", "compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer")
 CUDA_TOOLS: dict[str, tuple[str, ...]] = {
     "memcheck": ("--leak-check", "no", "--report-api-errors", "no"),
     "initcheck": ("--report-api-errors", "no"),
@@ -75,6 +75,7 @@ def _nvcc() -> list[str]:
 
 def under_compute_sanitizer(tool: str) -> Tool:
     """How a CUDA process runs under one of `CUDA_TOOLS`. Raises NoTool."""
-    prefix = (compute_sanitizer(), "--tool", tool, "--target-processes", "application-only", *CUDA_TOOLS[tool])
+    common = ("--target-processes", "application-only", "--print-limit", "10", "--show-backtrace", "device")
+    prefix = (compute_sanitizer(), "--tool", tool, *common, *CUDA_TOOLS[tool])
     # Every tensor an allocation of its own, or its neighbour in the allocator's block would hide what reaches too far.
     return Tool(prefix=prefix, environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckTask, Source
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckTask, Limits, Source
 from gpu_runner.device import device_of
 from gpu_runner.peers import Job
+from gpu_runner.sandbox import Sandbox, SandboxSpec
+from gpu_runner.sandbox.spec import Tool
 from gpu_runner.sanitizers import findings, reports, run, tools
 from gpu_runner.sanitizers.findings import Found, Sanitized, What
 from gpu_runner.sanitizers.run import NO_THREADS, OPENMP, Sanitizers
@@ -145,6 +149,28 @@ def test_a_program_that_dies_for_another_reason_proves_nothing(sanitized):
     assert found.found == []
 
 
+PIPES = """
+import os, stat
+def tried(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        return error.errno
+    return 0
+result = [tried(os.mkfifo, "/tmp/pipe"), tried(os.mknod, "/tmp/device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))]
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "made"), [(None, False), (Tool(environment={"A": "b"}), False), (Tool(prefix=("env",)), True)]
+)
+def test_only_under_a_launcher_may_a_process_make_named_pipes_and_never_a_device(tool, made):
+    spec = SandboxSpec(role="probe", limits=Limits(wall_s=60), tool=tool)
+    with Sandbox.start(spec) as sandbox:
+        pipe, device = sandbox.request("run", {"program": PIPES})["result"]
+    assert (pipe, device) == (0 if made else errno.EPERM, errno.EPERM)
+
+
 # The reports as text.
 
 ELSEWHERE = """==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x62e0 at pc 0x7f bp 0x7f sp 0x7f
@@ -173,6 +199,51 @@ def test_a_report_of_the_harness_file_names_is_not_taken_for_the_candidates():
     assert found.file == ""
 
 
+# As compute-sanitizer 2025.3.1 writes them on an H200.
+COMPUTE = {
+    "memcheck": (
+        """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at scale(const float *, float *, long)+0x4f0 in run.cu:10
+=========     by thread (0,0,0) in block (1000,0,0)
+=========     Access to 0x7fd9ba9f4200 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7fd9ba8fa200 of size 1024000 bytes
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: run in model_new.py:8
+=========
+""",
+        (What.MEMORY, "invalid global read", 10),
+    ),
+    "initcheck": (
+        """========= Uninitialized __global__ memory read of size 4 bytes
+=========     at scale(const float *, float *, long)+0x3e0 in run.cu:9
+=========     by thread (64,0,0) in block (8,0,0)
+=========     Address 0x7f8574e02104
+""",
+        (What.UNINITIALISED, "uninitialized global memory read", 9),
+    ),
+    "racecheck": (
+        "========= Error: Race reported between Write access at scale(const float *, float *, long)+0x100 in run.cu:7\n",
+        (What.RACE, "race in shared memory", 7),
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", COMPUTE)
+def test_a_report_of_compute_sanitizer_leads_to_its_line(tool):
+    text, (what, kind, line) = COMPUTE[tool]
+    (found,) = reports.compute(text, tool, ["kernels/run.cu"])
+    assert (found.what, found.kind, found.file, found.line) == (what, kind, "kernels/run.cu", line)
+    (other,) = reports.compute(text, tool, ["kernels/other.cu"])
+    assert (other.file, other.line) == ("", 0)
+
+
+def test_what_compute_sanitizer_says_of_itself_is_no_report():
+    text = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+    text += "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors)\n"
+    assert [reports.compute(text, tool, ["kernels/run.cu"]) for tool in COMPUTE] == [[], [], []]
+
+
 def test_a_flood_of_text_is_read_in_bounded_time_and_number():
     text = "".join(f"kernels/run.cpp:{n}:1: runtime error: signed integer overflow: 1 + 2\n" for n in range(5000))
     assert len(reports.address(text, ["kernels/run.cpp"])) == reports.MAX_FOUND
@@ -180,7 +251,7 @@ def test_a_flood_of_text_is_read_in_bounded_time_and_number():
     assert (found.file, len(found.kind) <= 60, len(found.sentence) <= 200) == ("", True, True)
 
 
-def test_seconds_are_those_of_all_tools_and_absent_without_any():
+def test_seconds_are_those_of_the_longest_tool_and_absent_without_any():
     assert findings.seconds([]) is None
     assert findings.seconds([Sanitized("thread", not_run="no")]) is None
-    assert findings.seconds([Sanitized("address", 1.5), Sanitized("thread", 2.25, found=[Found(What.RACE, "r", "")])]) == 3.75
+    assert findings.seconds([Sanitized("address", 1.5), Sanitized("thread", 2.25, found=[Found(What.RACE, "r", "")])]) == 2.25
