@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import get_template
 
 from stitchweb.core.trouble import trouble
 
@@ -31,9 +32,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """500; or, where the machine is in trouble, what it is and what helps. The error itself is in the log."""
     cause = trouble(sys.exc_info()[1])
-    if cause is None:
-        return render(request, "500.html", status=500)
-    answer = render(request, "500.html", {"trouble": cause}, status=cause.status)
-    if cause.retry_s:
+    # Without the request: who signed in is asked of the database, which may be what failed.
+    page = get_template("500.html").render({"trouble": cause, "sent": request.method == "POST"})
+    answer = HttpResponse(page, status=cause.status if cause else 500)
+    if cause and cause.retry_s:
         answer["Retry-After"] = str(cause.retry_s)
     return answer

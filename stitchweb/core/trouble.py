@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import OperationalError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_WORDS = ("disk is full", "no space left", "disk quota exceeded", "disk full")  # SQLite's and PostgreSQL's
+_ROOM_BYTES = 1 << 20
 _BUSY_WORDS = ("database is locked", "database table is locked", "lock timeout", "too many clients", "deadlock detected")
 
 
@@ -25,17 +28,26 @@ class Trouble:
 
 FULL = Trouble(
     "The disk is full",
-    "The disk of this site is full, so nothing was stored.",
-    "Tell whoever runs the site: it needs free space where DATA_DIR and the database lie. Then send it again.",
+    "The disk of this site is full, so nothing can be stored.",
+    "Tell whoever runs the site: it needs free space where DATA_DIR and the database lie. Then try again.",
     507,
 )
 BUSY = Trouble(
     "The database is busy",
     "The database was busy for too long, so nothing was stored.",
-    "Send it again in a minute.",
+    "Try again in a minute.",
     503,
     60,
 )
+
+
+def _no_room() -> bool:
+    """Whether the data folder's disk is full. SQLite needs some of it even to read, and says only that it failed."""
+    try:
+        disk = os.statvfs(settings.DATA_DIR)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _ROOM_BYTES or (disk.f_files > 0 and disk.f_favail == 0)
 
 
 def trouble(error: BaseException | None) -> Trouble | None:
@@ -47,7 +59,7 @@ def trouble(error: BaseException | None) -> Trouble | None:
             return FULL
         if isinstance(error, OperationalError):
             said = str(error).lower()
-            if any(word in said for word in _FULL_WORDS):
+            if any(word in said for word in _FULL_WORDS) or ("disk i/o error" in said and _no_room()):
                 return FULL
             if any(word in said for word in _BUSY_WORDS):
                 return BUSY

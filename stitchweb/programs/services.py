@@ -104,7 +104,7 @@ def _require_room(user: User, wanted: int) -> None:
         [
             Problem(
                 "too-many-uploads",
-                f"You have uploaded {most + over - wanted} programs in the last hour; one person may upload {most}.",
+                f"In the last hour you have uploaded {most + over - wanted} of the {most} programs that one person may upload.",
                 f"Send it again in {minutes} minute{'' if minutes == 1 else 's'}, or ask whoever runs the site to raise"
                 " UPLOADS_PER_HOUR.",
             )

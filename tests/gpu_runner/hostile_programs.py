@@ -671,12 +671,12 @@ while True:
         "sys.setrecursionlimit(1 << 30)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x"
     ),
     "writes over its own memory": Bomb(
-        "with open('/proc/self/mem', 'r+b', 0) as memory:\n"
-        "    memory.seek(ctypes.cast(libc.write, ctypes.c_void_p).value & ~4095)\n    memory.write(bytes(4096))\n"
-        "os.write(1, b'')\nos._exit(7)"
+        "try:\n    with open('/proc/self/mem', 'r+b', 0) as memory:\n"
+        "        memory.seek(ctypes.cast(libc.write, ctypes.c_void_p).value & ~4095)\n        memory.write(bytes(4096))\n"
+        "except OSError: pass\nos.write(1, b'')\nos._exit(7)"
     ),
     "nests folders without end": Bomb(
-        "os.chdir(os.environ['TMPDIR'])\ntry:\n    for _ in range(20000):\n        os.mkdir('d' * 200)\n"
+        "os.chdir(os.environ['TMPDIR'])\ntry:\n    for _ in range(4000):\n        os.mkdir('d' * 200)\n"
         "        os.chdir('d' * 200)\nexcept OSError: pass\nos._exit(1)"
     ),
     "takes away its own rights to its folders": Bomb(

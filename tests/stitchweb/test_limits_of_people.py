@@ -53,7 +53,7 @@ def test_beyond_the_hours_programs_the_form_says_when_it_would_be_taken_and_keep
     answer = post(client, text=NEW, name="kept")
     page = html.unescape(answer.content.decode())
     assert answer.status_code == 422
-    assert "You have uploaded 2 programs in the last hour; one person may upload 2." in page
+    assert "In the last hour you have uploaded 2 of the 2 programs that one person may upload." in page
     assert "Send it again in 10 minutes" in page
     assert "Your text is still in the form below." in page
     assert NEW.strip() in page

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -52,7 +53,7 @@ def test_a_full_database_is_told_beside_the_text_that_was_sent(client: Client, o
         answer = client.post("/upload/", OPTIONS | {"text": NEW, "name": "kept", "once": once})
     page = html.unescape(answer.content.decode())
     assert answer.status_code == 507
-    assert "The disk of this site is full, so nothing was stored." in page
+    assert "The disk of this site is full, so nothing can be stored." in page
     assert "free space where DATA_DIR and the database lie" in page
     assert "Your text is still in the form below." in page
     assert "# new\n# filler" in page
@@ -140,3 +141,25 @@ def test_the_cause_is_found_behind_what_was_raised_from_it() -> None:
     assert trouble(OperationalError("database is locked")) is BUSY
     assert trouble(RuntimeError("disk is full")) is None
     assert trouble(None) is None
+
+
+@pytest.mark.parametrize(("free", "files", "is_full"), [(0, 9, True), (1 << 30, 9, False), (1 << 30, 0, True)])
+def test_an_error_that_names_no_cause_is_a_full_disk_only_where_the_disk_is_full(
+    monkeypatch: pytest.MonkeyPatch, free: int, files: int, is_full: bool
+) -> None:
+    disk = SimpleNamespace(f_bavail=free // 4096, f_frsize=4096, f_files=100, f_favail=files)
+    monkeypatch.setattr("os.statvfs", lambda path: disk)
+    assert (trouble(OperationalError("disk I/O error")) is FULL) is is_full
+
+
+@pytest.mark.django_db
+def test_the_page_for_it_asks_nothing_of_the_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr("django.db.backends.utils.CursorWrapper.execute", fails)
+    answer = client.post("/upload/", OPTIONS | {"text": REFERENCE})
+    page = html.unescape(answer.content.decode())
+    assert answer.status_code == 507
+    assert "The disk is full" in page
+    assert "what you wrote" in page
