@@ -7,14 +7,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpu_runner import degeneracy
 from gpu_runner.contracts import AnalyseTask, Analysis, Graph, Label, OpCount, Refusal, TensorSpec
-from gpu_runner.peers import Job, JudgePeer, ReferencePeer
+from gpu_runner.peers import Job, JudgePeer, ReferencePeer, seed
 from gpu_runner.probing import Drawn, Facts, draw, probe
 from gpu_runner.profile.collect import LEAST
 from gpu_runner.profile.rows import op_times, parse_rows
 from gpu_runner.session import Session
 from gpu_runner.stats import median
-from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
+from gpu_runner.values import Forged, ProgramEnded, ProgramRefused, Value, closing
 
 EAGER_CALLS = 5
 MAX_OPS = 200
@@ -28,6 +29,7 @@ _NULL_WORDS = {
     "other-weights": "the result for other weights",
 }
 
+_HIDDEN = "eager's own rounding hides what the inputs change"
 _ALONE = "It has no network, no files beside itself and a bounded number of processes."
 _WAYS_OUT = {
     "crash_init": f"Make the module constructible from get_init_inputs() alone. {_ALONE}",
@@ -84,6 +86,7 @@ def _describe(job: Job, task: AnalyseTask, session: Session, reference: Referenc
         job.stage("looking for trivial programs that would pass")
         facts = probe(reference, judge, task.protocol, one)
         session.learn(job, task.source, task.protocol, facts)
+        cause = _null_cause(reference, one, facts)
         counts = reference.about("counts", one.inputs)
         other_batch = reference.about("other_batch", one.inputs).get("other_batch")
         job.stage("capturing the graph")
@@ -111,12 +114,12 @@ def _describe(job: Job, task: AnalyseTask, session: Session, reference: Referenc
             inputs_constant=facts.inputs_constant,
             mutates_inputs=facts.mutates_inputs,
             nulls=facts.nulls,
-            null_cause=_null_cause(facts),
+            null_cause=cause,
             other_batch=other_batch if isinstance(other_batch, bool) else None,
             graph=graph,
             graph_reason=reason,
             labels=_labels(facts),
-            warnings=_warnings(job, reference, facts, graph, reason),
+            warnings=_warnings(cause, facts, graph, reason),
         )
 
 
@@ -202,16 +205,24 @@ def _labels(facts: Facts) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def _null_cause(facts: Facts) -> str:
-    if facts.nulls:
-        return f"a program that returns {_NULL_WORDS.get(facts.nulls[0], facts.nulls[0])} passes"
-    return "" if facts.verifiable else "eager's own rounding hides what the inputs change"
+def _null_cause(reference: ReferencePeer, one: Drawn, facts: Facts) -> str:
+    """Which trivial program passes, and from which operation on it cannot be told from this one; empty where none does."""
+    if not facts.degenerate:
+        return ""
+    null = next((name for name in degeneracy.TELLING if name in facts.nulls), "")
+    said = f"a program that returns {_NULL_WORDS.get(null, null)} passes" if null else _HIDDEN
+    seen = reference.about("trace", one.inputs, seed=seed())
+    try:
+        op = degeneracy.cause(null, seen["operations"])
+    except (KeyError, TypeError) as error:
+        raise Forged("reference", "The reference's process described its operations in a way that cannot be.") from error
+    return f"{said} (because of {op})" if op else said
 
 
-def _warnings(job: Job, reference: ReferencePeer, facts: Facts, graph: Graph | None, reason: str) -> tuple[str, ...]:
+def _warnings(cause: str, facts: Facts, graph: Graph | None, reason: str) -> tuple[str, ...]:
     found = []
     if facts.degenerate:
-        found.append(f"The program is degenerate: {_null_cause(facts)}. No speed is claimed on it.")
+        found.append(f"The program is degenerate: {cause}. No speed is claimed on it.")
     if facts.inputs_constant:
         found.append(
             "get_inputs() gives the same content each time, so a program that remembers its result cannot be told apart."

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from gpu_runner.contracts import Protocol
 from gpu_runner.seen import ReferenceSeen
 from gpu_runner.verdict import accepted, leaf_signal_error
+
+LOST = 1e-4  # of a result: no tolerance on its size sees what varies less
+TELLING = ("zeros", "constant", "first-input", "other-input", "half-batch", "other-weights")  # the plainest first
+VANISHED = 1e-6  # of what an operation was given: rounding is all that is left
 
 
 def nulls(seen: ReferenceSeen, protocol: Protocol) -> tuple[str, ...]:
@@ -34,6 +41,30 @@ def verifiable(seen: ReferenceSeen, protocol: Protocol) -> bool:
         limit = protocol.signal_error.get(leaf["dtype"][1], 0.05)
         visible.append(error is not None and error <= limit)
     return not visible or any(visible)
+
+
+def cause(null: str, operations: Sequence[Mapping[str, Any]]) -> str:
+    """The operation from which on a trivial program cannot be told from this one; empty where none is found.
+
+    `operations`: what `child.tracing` saw, in order. The last ones that all show it count, of those the first.
+    """
+    tests: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+        "zeros": lambda row: row["rms"] <= VANISHED * row["given"],
+        "constant": lambda row: row["spread"] <= LOST * row["rms"],
+        "first-input": lambda row: row["same"] is True,
+        "half-batch": lambda row: row["halves"] is not None and row["halves"] <= LOST * row["rms"],
+        "other-input": lambda row: row["change"] <= LOST * row["rms"],
+    }
+    if not null:  # eager's own rounding hides what the inputs change: a difference of equals, or too little of it is left
+        return cause("zeros", operations) or cause("other-input", operations)
+    if null not in tests:
+        return ""
+    test, found = tests[null], ""
+    for row in reversed(operations):
+        if not test(row):
+            break
+        found = str(row["op"])[:120]
+    return found
 
 
 def inputs_constant(seen: ReferenceSeen) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import arm, counting, loading, profiling, selections, state, tensors, variants
+from . import arm, counting, loading, profiling, selections, state, tensors, tracing, variants
 from .loading import Refused
 
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "DefaultCPUAllocator")
@@ -250,6 +250,8 @@ def _answer(it: Reference, kind: str, payload: dict[str, Any], fds: list[int]) -
             return it.other_batch(payload, fds[0])
         if kind == "selections":
             return selections.find(it, tensors.read(payload["inputs"], fds[0], it.device), fds[1])
+        if kind == "trace":
+            return tracing.trace(it, tensors.read(payload["inputs"], fds[0], it.device), payload["seed"])
         if kind == "counts":
             return counting.count(it, tensors.read(payload["inputs"], fds[0], it.device))
         if kind == "profile":

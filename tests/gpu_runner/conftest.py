@@ -47,11 +47,11 @@ def hands() -> Iterator[LocalHands]:
 
 @pytest.fixture(scope="session")
 def analyse(hands: LocalHands) -> Callable[..., Analysis]:
-    """analyse(text, mode=…, limits=…)."""
+    """analyse(text, mode=…, limits=…, protocol=…)."""
 
-    def work(text: str, mode: Mode = Mode.EVAL, limits: Limits | None = None) -> Analysis:
+    def work(text: str, mode: Mode = Mode.EVAL, limits: Limits | None = None, protocol: str = "quick") -> Analysis:
         task = AnalyseTask(
-            target="cpu", source=Source(text=text), protocol=PROTOCOLS["quick"], mode=mode, limits=limits or Limits()
+            target="cpu", source=Source(text=text), protocol=PROTOCOLS[protocol], mode=mode, limits=limits or Limits()
         )
         report = hands.perform(task)
         assert isinstance(report, Analysis)

@@ -107,7 +107,7 @@ def test_flushing_of_tiny_numbers_is_told(check):
 def test_the_benchmarks_preset_is_its_published_rule(check):
     preset = PROTOCOLS["kernelbench"]
     assert preset.mode is Mode.AS_CONSTRUCTED
-    # Nothing to `allclose`, whose absolute tolerance knows no scale; five hundred times what `quick` allows beside such results.
+    # Nothing to `allclose`, whose absolute tolerance knows no scale; far more than `quick` allows beside such results.
     small = both("x * 1e-3", "x * 1e-3 + 5e-5")
     assert check(*small, protocol="quick").verdict == "incorrect"
     report = check(*small, protocol="kernelbench")
