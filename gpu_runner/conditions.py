@@ -14,8 +14,8 @@ class Reading:
     """The machine at one moment; None where it does not say. Clocks in MHz; counts are since its start.
 
     `throttles`: of the processor, for heat. `stolen_ticks`: what the hypervisor gave to others while we wanted to run, of
-    `ticks` of all cores. `slowed_by`: NVML's bits of why the card's clocks are what they are. `strangers`: processes on the
-    card that are not ours.
+    `ticks` of all cores. `slowed_by`: NVML's bits of why the card's clocks are what they are. `strangers`: processes that
+    had the card at work since the reading before and are not ours.
     """
 
     cpu_mhz: float | None = None
@@ -49,7 +49,7 @@ def spoilt(conditions: Conditions, cores: int) -> str:
     bits = (before.slowed_by or 0) | (after.slowed_by or 0)
     if reasons := [word for bit, word in SLOWED.items() if bits & bit]:
         return f"the card was slowed down ({', '.join(reasons)})"
-    if before.strangers or after.strangers:
+    if after.strangers:
         return "other processes used the card"
     if (after.throttles or 0) > (before.throttles or 0):
         return "the processor was slowed down by heat"

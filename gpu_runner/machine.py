@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from gpu_runner.neighbours import family
 
 _CPUS = Path("/sys/devices/system/cpu")
 _SM, _MEMORY = 1, 2  # nvmlClockType_t
-_MOST_PROCESSES = 64
+_MOST_SAMPLES = 4096
+_NOT_FOUND = 6  # nvmlReturn_t
 
 
 def read(device: str) -> Reading:
@@ -73,12 +75,16 @@ def _text(path: Path) -> str:
         return ""
 
 
-class _Process(ctypes.Structure):
+class _Use(ctypes.Structure):
+    """nvmlProcessUtilizationSample_t: shares in per cent since the sample before."""
+
     _fields_ = (
         ("pid", ctypes.c_uint),
-        ("memory", ctypes.c_ulonglong),
-        ("gpu_instance", ctypes.c_uint),
-        ("compute_instance", ctypes.c_uint),
+        ("at_us", ctypes.c_ulonglong),
+        ("sm", ctypes.c_uint),
+        ("memory", ctypes.c_uint),
+        ("encoder", ctypes.c_uint),
+        ("decoder", ctypes.c_uint),
     )
 
 
@@ -88,6 +94,8 @@ class _Nvml:
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
         self._card = ctypes.c_void_p()
+        self._asked_us = time.time_ns() // 1000
+        self._tells = False  # whether it has ever said who uses it
         if self._library.nvmlInit_v2() or self._library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._card)):
             raise OSError("NVML cannot be used here")
 
@@ -108,14 +116,25 @@ class _Nvml:
         return None if failed else int(answer.value)
 
     def _strangers(self, ours: set[int]) -> int | None:
-        """How many processes on the card are not ours; None where it names them by ids that are not those we know."""
-        count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
+        """How many processes that are not ours had the card at work since it was asked last; None where it does not tell.
+
+        To hold memory is no use: a program that rests disturbs nobody.
+        """
+        since, self._asked_us = self._asked_us, time.time_ns() // 1000
+        count, found = ctypes.c_uint(_MOST_SAMPLES), (_Use * _MOST_SAMPLES)()
         try:
-            failed = self._library.nvmlDeviceGetComputeRunningProcesses_v3(self._card, ctypes.byref(count), found)
+            failed = self._library.nvmlDeviceGetProcessUtilization(
+                self._card, found, ctypes.byref(count), ctypes.c_ulonglong(since)
+            )
         except AttributeError:
             return None
-        pids = {process.pid for process in found[: count.value]}
-        return None if failed or not pids & ours else len(pids - ours)
+        if failed == _NOT_FOUND:  # nobody had it at work, or this card never tells
+            return 0 if self._tells else None
+        told = found[: count.value]
+        self._tells = self._tells or not failed
+        if failed or not ours & {use.pid for use in told}:
+            return None  # in a container it may name processes by the host's ids
+        return len({use.pid for use in told if use.sm} - ours)
 
 
 @lru_cache(maxsize=1)

@@ -255,7 +255,8 @@ def _doubts(evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None
     saved = median(samples[EAGER].all) - own
     # For short programs: what was saved the kernel must not have seen either. Waiting for a core is no part of that.
     unseen = _clear_of(samples[CANDIDATE].unclaimed, samples[EAGER].unclaimed)
-    limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain)
+    usual = percentile(samples[EAGER].gaps, 0.9) - median(samples[EAGER].gaps)
+    limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), uncertain, usual)
     if hidden > limit or (saved > 0.0 and unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved)):
         hidden = max(hidden, unseen)
         doubt(
