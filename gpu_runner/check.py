@@ -13,7 +13,7 @@ from gpu_runner.findings import declared, proven
 from gpu_runner.marks import marks
 from gpu_runner.outcome import check_report, right_so_far, rows_of
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
-from gpu_runner.probing import VARIANTS, Drawn, Facts, draw, seen_of
+from gpu_runner.probing import VARIANTS, Drawn, Facts, compared, draw, seen_of
 from gpu_runner.reach import Reach
 from gpu_runner.sanitizers.findings import Sanitized
 from gpu_runner.sanitizers.run import Sanitizers
@@ -210,10 +210,7 @@ class Checker:
         group = f"w{weights}" if how.group == "declared" else None
         slack = self._slack if item.truth is None else None
         pair = self.rtol, self.protocol.ratio_reordered, call.output, item.eager, item.truth
-        numbers = self.judge.compare(*pair, group=group, slack=slack)
-        if any(leaf.get("mismatches") for leaf in numbers["leaves"]) and (chosen := self.reference.selections(item.inputs)):
-            with closing(chosen.sources):
-                numbers = self.judge.compare(*pair, slack=slack, selections=chosen)
+        numbers = compared(self.reference, self.judge, item.inputs, *pair, group=group, slack=slack)
         if item.truth is not None and how.group == "declared" and not structural(numbers):
             self._slack = [float(leaf.get("max_error_eager") or 0.0) for leaf in numbers["leaves"]]
         inexact = any(leaf.get("failures") for leaf in numbers["leaves"])

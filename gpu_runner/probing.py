@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_runner import degeneracy
 from gpu_runner.contracts import Protocol
 from gpu_runner.peers import JudgePeer, ReferencePeer, seed, tolerances
-from gpu_runner.seen import CallSeen, NullDraw, ReferenceSeen
+from gpu_runner.seen import CallSeen, NullDraw, Numbers, ReferenceSeen
 from gpu_runner.values import Call, Forged, ProgramRefused, Value, closing
 
 VARIANTS = ("sign-mixed", "heavy-tailed", "piecewise-constant", "small")
@@ -77,6 +78,27 @@ class Drawn:
         self.call.close()
         if self.truth is not None:
             self.truth.close()
+
+
+def compared(
+    reference: ReferencePeer,
+    judge: JudgePeer,
+    inputs: Value,
+    rtol: dict[str, float],
+    ratio: float,
+    output: Value,
+    eager: Value,
+    truth: Value | None = None,
+    *,
+    group: str | None = None,
+    slack: Sequence[float] | None = None,
+) -> Numbers:
+    """`judge.compare`; where integers differ, those are told apart that select an equal value by another index."""
+    numbers = judge.compare(rtol, ratio, output, eager, truth, group=group, slack=slack)
+    if any(leaf.get("mismatches") for leaf in numbers["leaves"]) and (chosen := reference.selections(inputs)) is not None:
+        with closing(chosen.sources):
+            numbers = judge.compare(rtol, ratio, output, eager, truth, slack=slack, selections=chosen)
+    return numbers
 
 
 def draw(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gpu_runner.contracts import Protocol
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
+from gpu_runner.probing import compared
 from gpu_runner.seen import BatchSeen, CoverageSeen, Evidence, Numbers
 from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 
@@ -102,4 +103,4 @@ class Reach:
                 if call.output is None:
                     return None
                 ratio = 1.0 + self.protocol.ratio_reordered
-                return self.judge.compare(self.rtol, ratio, call.output, expected.output)
+                return compared(self.reference, self.judge, inputs, self.rtol, ratio, call.output, expected.output)

@@ -15,6 +15,7 @@ from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
 from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
+from gpu_runner.probing import compared
 from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
@@ -115,18 +116,18 @@ class Bench:
                     taken = time.perf_counter_ns()
                     arm.collect(calls[name])
                     calls[name].after_ns = time.perf_counter_ns() - taken
-        self._rest_s = time.perf_counter() - started
-        self._costs.append(self._rest_s)
-        self.calls += 1
-        try:
-            if look:
-                self._compare(calls)
-        finally:
-            for name, call in calls.items():
-                if name != EAGER:
-                    call.close()
-            self._forget_last()
-            self._last = calls[EAGER]
+            self._rest_s = time.perf_counter() - started
+            self._costs.append(self._rest_s)
+            self.calls += 1
+            try:
+                if look:
+                    self._compare(calls, inputs)
+            finally:
+                for name, call in calls.items():
+                    if name != EAGER:
+                        call.close()
+                self._forget_last()
+                self._last = calls[EAGER]
         return calls
 
     def close(self) -> None:
@@ -184,13 +185,14 @@ class Bench:
         share = 1.0 if self._compare_s < 0.25 * self._rest_s else CHECK_SHARE
         return _secret.random() < share
 
-    def _compare(self, calls: dict[str, Call]) -> None:
+    def _compare(self, calls: dict[str, Call], inputs: Value) -> None:
         started = time.perf_counter()
         eager = calls[EAGER].output
         for name, call in calls.items():
             if name == EAGER or call.output is None or eager is None:
                 continue
-            numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, call.output, eager, slack=self.slack)
+            pair = self.rtol, 1.0 + self.protocol.ratio_reordered, call.output, eager
+            numbers = compared(self.source, self.judge, inputs, *pair, slack=self.slack)
             late = bool(call.facts.get("late"))
             if late or not accepted(numbers, None, self.protocol):
                 raise WrongResult(WrongCall(name, numbers, late, self._is_last(call.output)))

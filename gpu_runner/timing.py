@@ -16,7 +16,7 @@ from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer
-from gpu_runner.probing import Facts, draw
+from gpu_runner.probing import Facts, compared, draw
 from gpu_runner.rounds import MIN_ROUNDS, Bench, WrongResult, cores, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
@@ -202,7 +202,8 @@ class Timer:
                 call = arms[CANDIDATE].call(item.inputs, restore=True)
                 with closing(call):
                     if call.output is not None:
-                        numbers = judge.compare(rtol, self.protocol.ratio_reordered, call.output, item.eager, item.truth)
+                        pair = rtol, self.protocol.ratio_reordered, call.output, item.eager, item.truth
+                        numbers = compared(reference, judge, item.inputs, *pair)
                         if not accepted(numbers, None, self.protocol):
                             raise WrongResult(WrongCall(CANDIDATE, numbers, first=True))
                         ratios = [r for leaf in numbers["leaves"] if (r := leaf_ratio(leaf)) is not None]

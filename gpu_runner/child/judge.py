@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from . import ceilings, tensors
+from .results import Baseline, compare_leaf, differing, flattened, squares, ties
 
-CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
 NULL_SAMPLE = 1 << 14
-TIE_ROUNDINGS = 4.0  # two values no further apart are a tie: each side rounds what it selects from
 SIGNAL_SAMPLE = 1 << 20  # elements at most that stand for a result when its variation over draws is measured
 
 
@@ -32,7 +30,7 @@ class _Signal:
         self.count = 0
 
     def add(self, truth: torch.Tensor) -> None:
-        values = _flat(truth)
+        values = flattened(truth)
         flat = values[:: max(1, values.numel() // SIGNAL_SAMPLE)].double().nan_to_num(0.0, 0.0, 0.0)
         if self.pivot is None or self.sum is None:
             self.pivot, self.sum = flat.clone(), torch.zeros_like(flat)
@@ -40,187 +38,18 @@ class _Signal:
             return
         difference = flat - self.pivot
         self.sum += difference
-        self.squares += _squares(difference) / max(1, flat.numel())
+        self.squares += squares(difference) / max(1, flat.numel())
         self.count += 1
 
     def value(self) -> float | None:
         """RMS over draws, unbiased; None before the second draw."""
         if self.count < 2 or self.sum is None or self.sum.numel() == 0:
             return None
-        mean = _squares(self.sum / self.count) / self.sum.numel()
+        mean = squares(self.sum / self.count) / self.sum.numel()
         return math.sqrt(max(0.0, self.squares / self.count - mean) * self.count / (self.count - 1))
 
 
 _signals: dict[str, list[_Signal]] = {}
-
-
-@dataclass
-class _Measure:
-    """Errors of one tensor against the truth, over the elements where all are finite."""
-
-    squares: float = 0.0
-    peak: float = 0.0
-
-
-@dataclass
-class Baseline:
-    """Eager's numbers of one result, computed once however many programs are held against it. All tensors contiguous."""
-
-    eager: torch.Tensor
-    truth: torch.Tensor
-    own_truth: bool
-    unit: float | None = None  # what absolute errors are measured in, where it is not the result's RMS
-    count: int = 0
-    truth_squares: float = 0.0
-    error: _Measure = field(default_factory=_Measure)
-    finite: bool = True
-
-    @classmethod
-    def of(cls, eager: torch.Tensor, truth: torch.Tensor | None, unit: float | None = None) -> Baseline:
-        own = truth is not None
-        base = cls(_flat(eager), _flat(eager if truth is None else truth), own, unit)
-        for e, t in base.chunks():
-            fine = None
-            if not _all_finite(e) or not _all_finite(t):
-                fine = torch.isfinite(e) & torch.isfinite(t)
-                base.finite = base.finite and _all_finite(e)
-                e, t = e[fine], t[fine]
-            base.count += t.numel()
-            base.truth_squares += _squares(t)
-            if own:
-                _measure(base.error, e, t)
-        return base
-
-    def chunks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for start in range(0, self.eager.numel(), CHUNK):
-            yield self.eager[start : start + CHUNK], self.truth[start : start + CHUNK].double()
-
-    @property
-    def scale(self) -> float:
-        return self.rms if self.unit is None else self.unit
-
-    @property
-    def rms(self) -> float:
-        return math.sqrt(self.truth_squares / self.count) if self.count else 0.0
-
-
-def _flat(t: torch.Tensor) -> torch.Tensor:
-    """One dimension of real numbers; a complex one counts as two."""
-    return (torch.view_as_real(t) if t.is_complex() else t).reshape(-1)
-
-
-def _all_finite(t: torch.Tensor) -> bool:
-    # One pass without a temporary: the largest magnitude is finite unless some element is not.
-    return bool(torch.isfinite(torch.linalg.vector_norm(t.float() if t.itemsize < 4 else t, math.inf)))
-
-
-def _squares(t: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(t, dtype=torch.float64)) ** 2 if t.numel() else 0.0
-
-
-def _measure(into: _Measure, value: torch.Tensor, truth: torch.Tensor) -> None:
-    if value.numel():
-        error = truth - value
-        into.squares += _squares(error)
-        into.peak = max(into.peak, float(torch.linalg.vector_norm(error, math.inf)))
-
-
-def compare_leaf(
-    candidate: Any, eager: Any, baseline: Baseline | None, rtol: float, ratio: float, slack: float = 0.0
-) -> dict[str, Any]:
-    """The numbers of one result. `baseline` is given for floating-point results.
-
-    An element fails the screen when its error is above `rtol * (rms + |truth|)` and above `ratio` times eager's own largest
-    error (`slack` stands in for that error where no fp64 truth is at hand).
-    """
-    if not isinstance(eager, torch.Tensor):
-        return {"kind": "literal", "equal": not isinstance(candidate, torch.Tensor) and _same_literal(candidate, eager)}
-    if not isinstance(candidate, torch.Tensor):
-        return {"kind": "tensor", "missing": True}
-    out: dict[str, Any] = {
-        "kind": "tensor",
-        "dtype": [tensors.dtype_name(candidate.dtype), tensors.dtype_name(eager.dtype)],
-        "shape": [list(candidate.shape), list(eager.shape)],
-        "numel": eager.numel(),
-    }
-    if candidate.shape != eager.shape or candidate.dtype != eager.dtype:
-        return out
-    if baseline is None:
-        return out | _exact(candidate, eager)
-    return out | _numbers(_flat(candidate), baseline, rtol, ratio, slack) | {"epsilon": torch.finfo(eager.dtype).eps}
-
-
-def _same_literal(a: Any, b: Any) -> bool:
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, float):
-        return math.isclose(a, b, rel_tol=1e-4) or (math.isnan(a) and math.isnan(b))
-    return bool(a == b)
-
-
-def _exact(candidate: torch.Tensor, eager: torch.Tensor) -> dict[str, Any]:
-    different = (candidate != eager).reshape(-1)
-    count = int(different.sum())
-    first = int(different.nonzero()[0]) if count else None
-    constant = bool((candidate == candidate.reshape(-1)[0]).all()) if candidate.numel() else False
-    return {"exact": True, "mismatches": count, "first": first, "constant": constant, "bits_equal": count == 0}
-
-
-def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float, slack: float) -> dict[str, Any]:
-    error, nonfinite, counted, low, high = _Measure(), 0, 0, math.inf, -math.inf
-    for number, (e, t) in enumerate(base.chunks()):
-        c = candidate[number * CHUNK : number * CHUNK + CHUNK]
-        if not (_all_finite(c) and (base.finite or _all_finite(e)) and _all_finite(t)):
-            nonfinite += int(_misplaced(c, e))
-            fine = torch.isfinite(c) & torch.isfinite(e) & torch.isfinite(t)
-            c, t = c[fine], t[fine]
-        if c.numel():
-            counted += c.numel()
-            least, most = torch.aminmax(c)
-            low, high = min(low, float(least)), max(high, float(most))
-            _measure(error, c, t)
-    rms = base.rms
-    allowed = ratio * max(base.error.peak, slack)
-    failures, first, flat = (
-        _screen(candidate, base, rtol, allowed) if error.peak > max(allowed, rtol * base.scale) else (0, None, False)
-    )
-    return {
-        "rms": rms,
-        "rmse": math.sqrt(error.squares / counted) if counted else 0.0,
-        "rmse_eager": math.sqrt(base.error.squares / base.count) if base.own_truth and base.count else None,
-        "max_error": error.peak,
-        "max_error_eager": base.error.peak if base.own_truth else None,
-        "nonfinite": nonfinite,
-        "finite": base.finite,
-        "failures": failures,
-        "first": first,
-        "flat": flat,
-        "constant": counted > 1 and low == high,
-        "zero": counted > 0 and low == high == 0.0,
-        "bits_equal": torch.equal(candidate, base.eager),
-    }
-
-
-def _misplaced(c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
-    same = torch.where(torch.isfinite(e), torch.isfinite(c), (torch.isnan(c) & torch.isnan(e)) | (c == e))
-    return (~same).sum()
-
-
-def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float) -> tuple[int, int | None, bool]:
-    """(wrong elements, the first of them, whether all of them hold one value)."""
-    failures, first, scale = 0, None, base.scale
-    low, high = math.inf, -math.inf
-    for number, (e, t) in enumerate(base.chunks()):
-        c = candidate[number * CHUNK : number * CHUNK + CHUNK]
-        bad = ((t - c).abs() > (rtol * (scale + t.abs())).clamp_min(allowed)) & torch.isfinite(e) & torch.isfinite(t)
-        count = int(bad.sum())
-        if count and first is None:
-            first = number * CHUNK + int(bad.nonzero()[0])
-        if count:
-            least, most = torch.aminmax(c[bad])
-            low, high = min(low, float(least)), max(high, float(most))
-        failures += count
-    return failures, first, low == high
 
 
 def _floating(leaf: Any) -> bool:
@@ -265,45 +94,16 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     sources = _leaves(payload.get("sources"), fds.get("sources", -1)) or []
     for (i, dim, several), source in zip(payload.get("selections") or [], sources, strict=True):
         if leaves[i].get("mismatches"):
-            leaves[i]["ties"] = _ties(candidate[i], eager[i], source, dim, several)
+            leaves[i]["ties"] = ties(candidate[i], eager[i], source, dim, several)
     if payload.get("bits"):
         for c, e, numbers in zip(candidate, eager, leaves, strict=True):
             if numbers.get("bits_equal") is False:
-                numbers["differing"] = _differing(c, e)
+                numbers["differing"] = differing(c, e)
     against = {
         name: {"leaves": _against(candidate, _leaves(manifest, fds[name]) or [], payload)}
         for name, manifest in payload.get("against", {}).items()
     }
     return {"leaves": leaves} | ({"against": against} if against else {})
-
-
-def _ties(candidate: torch.Tensor, eager: torch.Tensor, source: torch.Tensor, dim: int, several: bool) -> int:
-    """How many differing indices select the same value as eager's, up to a few roundings of it; none of a selection of several
-    that takes one element twice."""
-    moved = source.double().movedim(dim, -1)
-    length = moved.shape[-1]
-    taken = int(eager.numel() // max(1, moved[..., 0].numel()))
-    if length == 0 or taken * moved[..., 0].numel() != eager.numel() or (taken != 1 and not several):
-        return 0
-
-    def rows(indices: torch.Tensor) -> torch.Tensor:
-        shaped = indices.movedim(dim, -1) if several else indices
-        return shaped.reshape(-1, taken)
-
-    mine, theirs, values = rows(candidate), rows(eager), moved.reshape(-1, length)
-    inside = ((mine >= 0) & (mine < length)).all(-1, keepdim=True)
-    mine = mine.clamp(0, length - 1)
-    chosen, wanted = values.gather(1, mine), values.gather(1, theirs)
-    allowed = TIE_ROUNDINGS * (torch.finfo(source.dtype).eps if source.is_floating_point() else 0.0) * wanted.abs()
-    same = ((chosen - wanted).abs() <= allowed) | (chosen == wanted) | (chosen.isnan() & wanted.isnan())
-    ordered = mine.sort(-1).values
-    once = (ordered[:, 1:] != ordered[:, :-1]).all(-1, keepdim=True)
-    return int(((mine != theirs) & same & inside & once).sum())
-
-
-def _differing(a: torch.Tensor, b: torch.Tensor) -> int:
-    """How many elements are not the same number; NaN is NaN's."""
-    return int(((a != b) & ~((a != a) & (b != b))).sum())
 
 
 def _tolerance(rtol: dict[str, float], leaf: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runner.contracts import PROTOCOLS, CheckReport, HackClass, Mode
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckReport, HackClass, Mode, Source, TimeTask
 
 MODEL = """
 import torch
@@ -44,6 +44,14 @@ def test_a_tie_that_falls_differently_is_no_error(result, other, check):
     report = check(*both(result, other.replace("x.shape[-1] - 1 - x.flip(-1)", "15 - x.flip(-1)"), TIES))
     assert report.verdict == "verified", report.sentence
     assert "ties fell differently" in row(report, "declared draw 1").note
+
+
+def test_nor_is_it_one_when_the_program_is_timed(hands):
+    reference, candidate = both("x.argmax(-1)", "15 - x.flip(-1).argmax(-1)", TIES)
+    files = CandidateFiles(files={"model_new.py": candidate})
+    task = TimeTask(target="cpu", source=Source(text=reference), candidate=files, protocol=PROTOCOLS["quick"])
+    report = hands.perform(task)
+    assert report.verdict is None, report.sentence
 
 
 @pytest.mark.parametrize(
