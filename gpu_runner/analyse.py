@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from gpu_runner import degeneracy
 from gpu_runner.contracts import AnalyseTask, Analysis, Graph, Label, OpCount, Refusal, TensorSpec
 from gpu_runner.peers import Job, JudgePeer, ReferencePeer, seed
-from gpu_runner.probing import Drawn, Facts, draw, probe
+from gpu_runner.probing import Drawn, Facts, draw, probe, stochastic
 from gpu_runner.profile.collect import LEAST
 from gpu_runner.profile.rows import op_times, parse_rows
 from gpu_runner.session import Session
@@ -80,7 +80,7 @@ def _describe(job: Job, task: AnalyseTask, session: Session, reference: Referenc
             return Analysis(refusal=refusal, entry=str(reference.facts.get("entry", "")))
         stable = reference.about("determinism", one.inputs)
         if not stable.get("close"):
-            return Analysis(refusal=_stochastic(reference), entry=str(reference.facts.get("entry", "")), deterministic=False,
+            return Analysis(refusal=stochastic(reference), entry=str(reference.facts.get("entry", "")), deterministic=False,
                             labels=(Label.STOCHASTIC,))  # fmt: skip
         capture = executor.submit(_capture, job, task)
         job.stage("looking for trivial programs that would pass")
@@ -147,15 +147,6 @@ def _unusable(one: Drawn) -> Refusal | None:
             way_out="Return plain tensors, or tuples, lists and dicts of them.",
         )
     return None
-
-
-def _stochastic(reference: ReferencePeer) -> Refusal:
-    cause = "its dropout is live in this mode" if reference.facts.get("dropout") else "it draws random numbers in forward"
-    return Refusal(
-        code="stochastic",
-        sentence=f"Two runs on the same inputs gave different results ({cause}), so no program can be compared with it.",
-        way_out="Use the mode eval, or take the randomness out of forward and pass it in as an input.",
-    )
 
 
 def _graph(answer: dict[str, Any]) -> tuple[Graph | None, str]:

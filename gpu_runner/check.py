@@ -93,7 +93,9 @@ class Checker:
         evidence = self.evidence
         if not self.protocol.sanitizers or evidence.trouble or evidence.replayed or not right_so_far(evidence, self.protocol):
             return
-        halves = any(batch.numbers is not None and accepted(batch.numbers, None, self.protocol) for batch in evidence.batches)
+        halves = any(
+            batch.numbers is not None and accepted(batch.numbers, None, self.protocol) for batch in evidence.batches or []
+        )
 
         def told(found: Sanitized) -> None:
             evidence.sanitized.append(found)

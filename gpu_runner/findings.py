@@ -287,7 +287,7 @@ def coverage(evidence: Evidence, protocol: Protocol) -> float | None:
 
 def made_for_one_shape(evidence: Evidence, protocol: Protocol) -> bool:
     """Whether another batch size gave a wrong result."""
-    return any(batch.numbers is not None and not accepted(batch.numbers, None, protocol) for batch in evidence.batches)
+    return any(batch.numbers is not None and not accepted(batch.numbers, None, protocol) for batch in evidence.batches or [])
 
 
 def _reach(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
@@ -314,7 +314,7 @@ def _reach(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
 
 def _batches(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
     """One line for all sizes: the verdict is about the declared shapes, this is told beside it."""
-    if evidence.coverage is None and not evidence.batches:
+    if evidence.batches is None:
         return
     tried = [batch for batch in evidence.batches if batch.by != "reference"]
     if not tried:

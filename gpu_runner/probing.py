@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_runner import degeneracy
-from gpu_runner.contracts import Protocol
+from gpu_runner.contracts import Protocol, Refusal
 from gpu_runner.peers import JudgePeer, ReferencePeer, seed, tolerances
 from gpu_runner.seen import CallSeen, NullDraw, Numbers, ReferenceSeen
 from gpu_runner.values import Call, Forged, ProgramRefused, Value, closing
@@ -120,7 +120,10 @@ def draw(
 
 
 def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first: Drawn | None = None) -> Facts:
-    """Find out. `first` is a draw that is already there (collected with `watch`)."""
+    """Find out. `first` is a draw that is already there (collected with `watch`), of a program that gives the same each time.
+
+    Raises ProgramRefused for one that does not.
+    """
     rtol = tolerances(protocol, reference.job.precision)
     ratio = protocol.ratio_reordered
     judge.reset()
@@ -133,6 +136,8 @@ def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first:
     values: dict[str, Value] = {}
     other: Call | None = None
     try:
+        if own and not reference.about("determinism", one.inputs).get("close"):
+            raise ProgramRefused("reference", stochastic(reference))
         seen = ReferenceSeen(
             prints=[one.prints, two.prints], changed_inputs=seen_of("reference", one.call).changed_inputs or []
         )  # fmt: skip
@@ -158,6 +163,16 @@ def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first:
         if own:
             one.close()
         judge.reset()
+
+
+def stochastic(reference: ReferencePeer) -> Refusal:
+    """Of a program that gives other results each time."""
+    cause = "its dropout is live in this mode" if reference.facts.get("dropout") else "it draws random numbers in forward"
+    return Refusal(
+        code="stochastic",
+        sentence=f"Two runs on the same inputs gave different results ({cause}), so no program can be compared with it.",
+        way_out="Use the mode eval, or take the randomness out of forward and pass it in as an input.",
+    )
 
 
 def _with_other_weights(reference: ReferencePeer, one: Drawn) -> Call | None:

@@ -76,6 +76,7 @@ class Reach:
 
     def _other_batches(self) -> None:
         """A contract names one shape, so these are told and not asked."""
+        batches = self.evidence.batches = []
         for kind in BATCHES:
             drawn = self.reference.draw(seed(), batch=kind)
             if drawn is None:
@@ -90,7 +91,7 @@ class Reach:
                     if isinstance(error, ProgramEnded):
                         raise
                 finally:
-                    self.evidence.batches.append(seen)
+                    batches.append(seen)
 
     def _numbers(self, inputs: Value) -> Numbers | None:
         """The candidate beside eager."""

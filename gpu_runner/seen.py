@@ -191,5 +191,5 @@ class Evidence:
     coverage: CoverageSeen | None = None
     launches: Launches | None = None
     muted: Numbers | None = None
-    batches: list[BatchSeen] = field(default_factory=list)
+    batches: list[BatchSeen] | None = None
     sanitized: list[Sanitized] = field(default_factory=list)

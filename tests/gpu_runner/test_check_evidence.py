@@ -251,6 +251,7 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (NOTHING, put(lambda e: e.coverage, device_time=True), VERIFIED, ""),
     (NOTHING, put(lambda e: e, muted=numbers()), VERIFIED, "decorative_kernel"),
     (NOTHING, put(lambda e: e, batches=[]), VERIFIED, "no batch in common"),
+    (NOTHING, put(lambda e: e, batches=None), VERIFIED, ""),
     (NOTHING, put(lambda e: e.batches[0], size=7777), VERIFIED, "7777"),
     (NOTHING, put(lambda e: e.batches[0], numbers=off()), VERIFIED, "shape_or_seed_special_case"),
     (put(lambda e: e.batches[0], numbers=None), put(lambda e: e.batches[0], by="candidate"), VERIFIED, "refused at 1"),

@@ -238,6 +238,24 @@ def get_inputs():
     assert Label.DEGENERATE in report.labels
 
 
+def test_a_reference_that_draws_random_numbers_is_refused_where_they_are_live(check):
+    reference = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = torch.nn.Dropout(0.5)
+    def forward(self, x):
+        return self.drop(x)
+def get_inputs():
+    return [torch.randn(16, 64)]
+"""
+    report = check(reference, as_candidate(reference), mode=Mode.TRAIN)
+    assert report.verdict == "refused"
+    assert "dropout is live" in report.sentence
+    assert check(reference, as_candidate(reference)).verdict == "verified"
+
+
 def test_a_reference_that_cannot_run_is_refused_not_judged(check):
     report = check("class Model: pass\n", PLAIN)
     assert report.verdict == "refused"
