@@ -667,9 +667,6 @@ while True:
     "ends its whole group": Bomb("os.killpg(0, 9)"),
     "closes every descriptor": Bomb("os.closerange(0, 4096)\nos._exit(0)"),
     "becomes another program": Bomb("os.execv('/bin/sleep', ['sleep', '600'])"),
-    "overflows its stack": Bomb(
-        "sys.setrecursionlimit(1 << 30)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x"
-    ),
     "writes over its own memory": Bomb(
         "try:\n    with open('/proc/self/mem', 'r+b', 0) as memory:\n"
         "        memory.seek(ctypes.cast(libc.write, ctypes.c_void_p).value & ~4095)\n        memory.write(bytes(4096))\n"

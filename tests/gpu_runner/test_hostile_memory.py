@@ -57,19 +57,19 @@ def test_a_hold_on_more_than_the_parent_copies_ends_the_job(monkeypatch: pytest.
             settled("reference", memory, 5)
 
 
-# Keeps every mapping that our code makes in its process, and clears them once it has given its results in double precision:
-# after eager was run on the inputs, before the candidate is.
+# Keeps a mapping of everything that its process hands over, and clears all of it once it has given its results in double
+# precision: after eager was run on the inputs, before the candidate is.
 CLEARS_LATE = (
     """
-import mmap, sys, types
+import mmap, sys
 _tensors, _role = sys.modules["stitch_child.tensors"], sys.modules["stitch_child.reference"]
-_held = []
-def _keeping(fd, size, *more):
-    made = mmap.mmap(fd, size, *more)
-    if not more:
-        _held.append(made)
-    return made
-_tensors.mmap = types.SimpleNamespace(mmap=_keeping, MAP_PRIVATE=mmap.MAP_PRIVATE, PROT_READ=mmap.PROT_READ)
+_held, _write = [], _tensors.write
+def _keeping(value, fd, *more):
+    manifest = _write(value, fd, *more)
+    if manifest["bytes"]:
+        _held.append(mmap.mmap(fd, manifest["bytes"]))
+    return manifest
+_tensors.write = _keeping
 _real = _role.handle
 def _handle(kind, payload, fds, emit):
     answer = _real(kind, payload, fds, emit)
