@@ -24,6 +24,15 @@ _FIXED = {
     "Rule Description",
     "Estimated Speedup Type", "Estimated Speedup",
 }  # fmt: skip
+_PER_SM = "TriageCompute."  # the sampled twins of metrics
+_READ = re.compile(
+    r"^breakdown:|^launch__|^device__attribute_(?:display_name|compute_capability)|^gpu__time_duration|^dram__(?:bytes|cycles_elapsed)"
+    r"|\.avg\.pct_of_peak_sustained_(?:elapsed|active)$|issue_stalled_\w+_per_issue_active\.ratio$|t_sector_hit_rate\.pct$"
+    r"|_pred_on\.sum\.(?:per_cycle_elapsed|peak_sustained)$|cycles_elapsed\.avg\.per_second$|^sm__maximum_warps_per_active_cycle"
+    r"|^smsp__issue_active\.avg\.per_cycle_active$|average_warp_latency|data_bank_conflicts_pipe_lsu_mem_shared\.sum$"
+    r"|average_data_bytes_per_sector_mem_global_op_ld\.|sparsity_off\.sum\.(?:per_second|peak_sustained_elapsed\.per_second)$"
+    r"|thread_inst_executed_per_inst_executed"
+)
 _LINK = re.compile(r"\s*\(?https?://[^\s)]*\)?")
 _TYPES = {"OPT": "optimization", "WRN": "warning", "INF": "info", "ERR": "error"}
 _NO_ACCESS = "ERR_NVGPUCTRPERM"
@@ -61,6 +70,7 @@ def read_ncu(path: Path, meter: Meter) -> list[LaunchReport]:
     found: dict[tuple[str, str, str], LaunchReport] = {}
     header: list[str] = []
     units: list[str] = []
+    columns: list[tuple[int, str]] = []
     seen_cells = 0
     reason = ""
     for line in lines(path, meter):
@@ -72,6 +82,7 @@ def read_ncu(path: Path, meter: Meter) -> list[LaunchReport]:
             header, units = row, []
             if len(header) != len(set(header)):
                 header = _numbered(header)
+            columns = _columns(header)
             continue
         if not header or len(row) < 2 or not (row[0].isdecimal() or not row[0]):
             continue
@@ -83,7 +94,7 @@ def read_ncu(path: Path, meter: Meter) -> list[LaunchReport]:
         elif not row[0]:
             units = units or row
         else:
-            _raw(header, units, row, found)
+            _raw(header, columns, units, row, found)
         if len(found) > MAX_LAUNCHES:
             raise UnreadableProfile(f"The report holds more than {MAX_LAUNCHES:,} launches: profile fewer.")
     if not found:
@@ -124,15 +135,25 @@ def _launch(row: dict[str, str], found: dict[tuple[str, str, str], LaunchReport]
     return found[place]
 
 
-def _raw(header: list[str], units: list[str], row: list[str], found: dict[tuple[str, str, str], LaunchReport]) -> None:
+def _columns(header: list[str]) -> list[tuple[int, str]]:
+    """The columns of a raw page that are read: some 300 of 2,000."""
+    return [
+        (at, name) for at, name in enumerate(header) if name not in _FIXED and _READ.search(name) and "." + _PER_SM not in name
+    ]
+
+
+def _raw(
+    header: list[str], columns: list[tuple[int, str]], units: list[str], row: list[str],
+    found: dict[tuple[str, str, str], LaunchReport],
+) -> None:  # fmt: skip
     launch = _launch(dict(zip(header[:11], row, strict=False)), found)
-    for at, (name, cell) in enumerate(zip(header, row, strict=False)):
-        if not cell or name in _FIXED:
+    for at, name in columns:
+        cell = row[at] if at < len(row) else ""
+        if not cell:
             continue
-        unit = units[at] if at < len(units) else ""
         value = number(cell)
         if value is not None:
-            launch.metrics[name] = base(value, unit)
+            launch.metrics[name] = base(value, units[at] if at < len(units) else "")
         elif name in _TEXTS or name.startswith("breakdown:"):
             launch.texts[name] = clean(cell)
 

@@ -156,13 +156,15 @@ class _Reader:
             "deviceId streamId globalPid correlationId demangledName shortName gridX gridY gridZ blockX blockY blockZ"
             " registersPerThread staticSharedMemory dynamicSharedMemory"
         )
+        shapes: dict[tuple[Any, ...], Launch] = {}  # a program has few
         for start, end, rest in self._intervals(_KERNELS, columns):
-            device, stream, pid, correlation, name, short_name, *numbers = rest
-            gx, gy, gz, bx, by, bz, regs, static, dynamic = (_whole(n) for n in numbers)
-            grid = (gx, gy, gz) if gx is not None and gy is not None and gz is not None else None
-            block = (bx, by, bz) if bx is not None and by is not None and bz is not None else None
+            device, stream, pid, correlation, name, short_name = rest[:6]
+            shape = rest[6:]
+            launch = shapes.get(shape)
+            if launch is None:
+                launch = shapes[shape] = _launch(shape)
             row = GpuRow("kernel", "", start, end, _whole(device) or 0, _whole(stream) or 0, _key(pid, correlation))
-            row.launch = Launch(grid, block, regs, static, dynamic)
+            row.launch = launch
             yield _whole(name) or _whole(short_name) or 0, row
 
     def _copies(self) -> Iterator[GpuRow]:
@@ -232,6 +234,13 @@ class _Reader:
         if count:
             lost = ", and that events were lost" if trace.lost else ""
             trace.warnings.append(f"nsys reports {count} warnings or errors of its own{lost}")
+
+
+def _launch(shape: tuple[Any, ...]) -> Launch:
+    gx, gy, gz, bx, by, bz, regs, static, dynamic = (_whole(n) for n in shape)
+    grid = (gx, gy, gz) if gx is not None and gy is not None and gz is not None else None
+    block = (bx, by, bz) if bx is not None and by is not None and bz is not None else None
+    return Launch(grid, block, regs, static, dynamic)
 
 
 def _whole(value: Any) -> int | None:

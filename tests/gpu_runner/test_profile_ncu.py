@@ -164,6 +164,12 @@ def test_what_holds_no_table_says_why(tmp_path, text, says):
         read(tmp_path, text)
 
 
+def test_every_metric_that_is_asked_for_is_kept():
+    sass = {counters._SASS.format(letter + op) for letter in "fdh" for op in ("add", "mul", "fma")}
+    wanted = set(counters._RAW) | {counters._STALL.format(reason) for reason in counters.STALLS} | sass
+    assert [name for name in wanted if not ncu._READ.search(name)] == []
+
+
 def test_a_report_of_an_h100_agrees_with_nvidias_own_roofline(tmp_path):
     """1,368 of 2,039 GB/s are 67.1 %, 1.2 FLOP per byte, ridge at 15.8: a published H100 PCIe report."""
     clock, dram_clock = 1.755e9, 1.593e9
