@@ -93,15 +93,15 @@ class Checker:
         evidence = self.evidence
         if not self.protocol.sanitizers or evidence.trouble or evidence.replayed or not right_so_far(evidence, self.protocol):
             return
-        halves = any(
-            batch.numbers is not None and accepted(batch.numbers, None, self.protocol) for batch in evidence.batches or []
-        )
+        tried = [batch for batch in evidence.batches or [] if batch.numbers is not None]
+        right = [batch.size for batch in tried if batch.numbers and accepted(batch.numbers, None, self.protocol)]
+        batch = "odd" if any(size > 1 and size % 2 for size in right) else "one" if 1 in right else ""
 
         def told(found: Sanitized) -> None:
             evidence.sanitized.append(found)
             self._tell()
 
-        Sanitizers(self.job, self.task, self.reference, halves, told).run()
+        Sanitizers(self.job, self.task, self.reference, batch, told).run()
 
     def _again(self, replay: Replay) -> None:
         """One draw of an earlier check and nothing else: same content, weights and memory, same comparison. What it may have

@@ -87,9 +87,7 @@ class Reference:
         self._drawn = values
         variant, scale = payload.get("variant"), payload.get("scale")
         size = None
-        if variant == "half-batch":
-            values = variants.halved(values)
-        elif payload.get("batch"):
+        if payload.get("batch"):
             values, size = variants.resized(values, payload["batch"]) or (None, None)
         elif variant:
             values = variants.apply(variant, values, payload["seed"])

@@ -29,13 +29,16 @@ OPENMP = "it uses OpenMP, whose threads GCC's thread sanitizer does not see wait
 
 @dataclass
 class Sanitizers:
-    """The tools that fit a target, one after the other. `halves`: half of the batch is known to be taken and right; `told` gets
-    each tool's result as it is there."""
+    """The tools that fit a target. `told` gets each tool's result.
+
+    `batch`: a kind of smaller batch (see `child.variants.resized`) on which the program is known to be right: one that it was
+    not made for would prove nothing. Empty: the declared shapes.
+    """
 
     job: Job
     task: CheckTask
     reference: ReferencePeer
-    halves: bool
+    batch: str
     told: Callable[[Sanitized], None]
 
     def run(self) -> list[Sanitized]:
@@ -44,8 +47,8 @@ class Sanitizers:
         if not tools:
             return []
         self.job.stage(f"watching memory ({', '.join(tools)})")
-        drawn = self.reference.draw(seed(), variant="half-batch") if self.halves else None
-        shape = "half of the batch" if drawn is not None else "the declared shapes"
+        drawn = self.reference.draw(seed(), batch=self.batch) if self.batch else None
+        shape = f"a batch of {str(drawn[1].get('batch'))[:10]}" if drawn is not None else "the declared shapes"
         drawn = drawn or self.reference.draw(seed())
         if drawn is None:
             raise ValueError("a plain draw always gives inputs")

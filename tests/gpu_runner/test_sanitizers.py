@@ -57,7 +57,7 @@ def sanitized(session):
         job = Job(device, task.limits, task.mode, task.precision, lambda _: None, lambda: False, nodes)
         reference, _ = session.peers(job, task.source)
         seen: list[Sanitized] = []
-        made = Sanitizers(job, task, reference, True, seen.append).run()
+        made = Sanitizers(job, task, reference, "odd", seen.append).run()
         assert seen == made
         return {result.tool: result for result in made}
 
@@ -85,7 +85,7 @@ def test_a_memory_error_is_found_with_its_line_and_rejects(sanitized, what):
     body, kind, said = WRONG[what]
     found = sanitized(body)["address"]
     assert found.not_run == ""
-    assert found.shape == "half of the batch"
+    assert found.shape == "a batch of 33"
     first = found.found[0]
     assert (first.what, first.kind, first.file, first.line) == (What.MEMORY, kind, "kernels/run.cpp", 4)
     assert said in first.sentence
@@ -130,6 +130,18 @@ def test_an_honest_program_is_not_suspected(sanitized, what):
     assert made["address"].not_run == ""
     assert made["thread"].not_run == without_threads
     assert all(row.passed is not False for row in findings.rows(made.values()))
+
+
+def test_strict_rejects_what_they_find_and_says_what_it_took_and_quick_does_not_ask(check):
+    body = f"{RIGHT} volatile float z = x[n];"
+    files = {path: text for path, text in candidate(body).files.items() if path != "model_new.py"}
+    report = check(REFERENCE, PROGRAM, protocol="strict", kernels=files)
+    assert (report.verdict, report.hack) == ("hack", "race_or_oob"), report.sentence
+    assert "heap-buffer-overflow in kernels/run.cpp:4" in report.sentence
+    assert 0 < report.sanitizers_s < report.seconds
+    report = check(REFERENCE, PROGRAM, protocol="quick", kernels=files)
+    assert (report.verdict, report.sanitizers_s) == ("verified", None), report.sentence
+    assert not [row for row in report.rows if "sanitizer" in row.name]
 
 
 def test_what_this_machine_lacks_is_named_and_nothing_is_claimed(sanitized, monkeypatch):
