@@ -28,7 +28,7 @@ from bench.report import quantile, show
 from gpu_runner.contracts import PROTOCOLS, Limits, Mode, Precision, Protocol, Source, Speed, TimingReport
 from gpu_runner.evidence import recorded
 from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer, tolerances
-from gpu_runner.rounds import Bench
+from gpu_runner.rounds import Bench, cores
 from gpu_runner.speed import CANDIDATE, EAGER, SpeedEvidence, timing_report
 from gpu_runner.values import closing
 
@@ -91,6 +91,7 @@ class Kind:
             bench.warm_up()
             bench.measure()
         evidence = SpeedEvidence(self.protocol, self.job.precision, samples=bench.samples, busy=bench.busy)
+        evidence.disturbed, evidence.conditions, evidence.cores = bench.disturbed, bench.conditions, cores()
         evidence.facts = {"kind": self.name, "disturbed": bench.disturbed, "retaken": bench.retaken}
         self.reports.append(timing_report(evidence))
         return evidence

@@ -108,10 +108,10 @@ class Bench:
         with closing(inputs):
             for name in _secret.sample(list(self.arms), len(self.arms)):
                 arm = self.arms[name]
-                before_ns, before_cpu_ns = self._prepare(arm, inputs)
+                before_ns, before_cpu_ns, woken_ns = self._prepare(arm, inputs)
                 # Whether a result will be looked at is decided, but not told, before the call.
-                calls[name] = self._go(name)
-                calls[name].before_ns, calls[name].before_cpu_ns = before_ns, before_cpu_ns
+                call = calls[name] = self._go(name)
+                call.before_ns, call.before_cpu_ns, call.woken_ns = before_ns, before_cpu_ns, woken_ns
                 if look:
                     taken = time.perf_counter_ns()
                     arm.collect(calls[name])
@@ -141,19 +141,21 @@ class Bench:
             self._last.close()
             self._last = None
 
-    def _prepare(self, arm: Program, inputs: Value) -> tuple[int, int]:
-        """Lay out the inputs. (the parent's clock around it, what the kernel saw the arm's processes run), in nanoseconds."""
+    def _prepare(self, arm: Program, inputs: Value) -> tuple[int, int, int]:
+        """Lay out the inputs. (the parent's clock around it, what the kernel saw the arm's processes run, the parent's clock
+        around waking its threads), in nanoseconds."""
         storage, evict = _secret.choice(("same", "fresh")), evict_bytes(self.job.device)
         # Whoever was asked last may still spin: it would take a core from another program, and lend its own a thread.
         self._settle()
         ran = self.neighbours.ran(arm.sandbox.pid) if self.neighbours else 0
         started = time.perf_counter_ns()
         arm.prepare(inputs, storage=storage, evict=evict)
-        elapsed = time.perf_counter_ns() - started
+        prepared = time.perf_counter_ns()
         self._settle()  # ours leaves nothing running: what works on until the call begins is the program's
         ran = self.neighbours.ran(arm.sandbox.pid) - ran if self.neighbours else 0
+        settled = time.perf_counter_ns()
         arm.wake()
-        return elapsed, ran
+        return prepared - started, ran, time.perf_counter_ns() - settled
 
     def _settle(self) -> None:
         """Wait until all programs rest, for a moment at most: OpenMP's threads spin for some milliseconds after a call, longer
@@ -241,6 +243,7 @@ class Bench:
                     samples.unclaimed += [float(ran - time) for ran, time in zip(first, taken, strict=True)]
                     samples.before_cpu += [float(calls[name].before_cpu_ns) for calls in kept]
                 samples.before += [float(calls[name].before_ns) for calls in kept]
+                samples.woken += [float(calls[name].woken_ns) for calls in kept]
                 samples.after += [float(calls[name].after_ns) for calls in kept if _same_form(calls, name)]
                 payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
                 self.job.progress(Progress(kind="timing", payload=payload))

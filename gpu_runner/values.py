@@ -135,7 +135,7 @@ class Call:
     """What one call of a program gave. Times in nanoseconds; `wall_ns` is the parent's clock around the request.
 
     `before_ns` and `after_ns`: the parent's clock around laying out the inputs and taking out the results, 0 where none looked;
-    `before_cpu_ns`: how long the kernel saw the program's processes run meanwhile.
+    `before_cpu_ns`: how long the kernel saw the program's processes run meanwhile; `woken_ns`: around waking its threads.
     `first_thread_ns`: how long the kernel saw the process' first thread run meanwhile. `neighbours`: CPU time that other
     processes took meanwhile, as a share of one core; None where that was not looked at.
     """
@@ -147,6 +147,7 @@ class Call:
     first_thread_ns: int = 0
     before_ns: int = 0
     before_cpu_ns: int = 0
+    woken_ns: int = 0
     after_ns: int = 0
     output: Value | None = None
     facts: dict[str, Any] = field(default_factory=dict)

@@ -91,6 +91,30 @@ def test_a_device_that_was_slowed_down_or_shared_in_most_rounds_carries_no_claim
     assert timing_report(evidence).speed is Speed.FASTER
 
 
+def test_where_others_had_the_cores_in_most_samples_nothing_is_claimed() -> None:
+    evidence = measured()
+    evidence.disturbed = 24
+    assert timing_report(evidence).speed is Speed.FASTER
+    evidence.disturbed = 25
+    report = timing_report(evidence)
+    assert (report.speed, report.labels) == (Speed.NOT_CLAIMED, (Label.UNSTABLE_TIMING,))
+    assert "25 of 48 samples" in report.sentence
+
+
+@pytest.mark.parametrize("name", ["gaps", "before", "before_cpu", "woken"])
+def test_no_noise_excuses_time_outside_the_call_that_takes_half_of_the_gain(name: str) -> None:
+    noisy = [1e5 if i % 3 else 2e7 for i in range(48)]  # 0.1 ms, and 20 ms in every third sample
+    evidence = measured()
+    for arm in evidence.samples.values():
+        setattr(arm, name, noisy)
+    assert timing_report(evidence).speed is Speed.FASTER
+    setattr(evidence.samples[CANDIDATE], name, [value + 0.9e6 for value in noisy])  # 1 ms is saved
+    assert Label.CLOCKS_DISAGREE in timing_report(evidence).labels
+    evidence.samples[EAGER] = steady(1.02e6)
+    setattr(evidence.samples[EAGER], name, noisy)
+    assert timing_report(evidence).labels == ()  # nothing is claimed, so nothing has to be doubted
+
+
 def test_the_conditions_are_told_as_numbers_and_what_cannot_be_read_as_nothing() -> None:
     evidence = measured()
     evidence.cores = 2
