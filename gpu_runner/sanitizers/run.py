@@ -23,6 +23,8 @@ LIMIT_S = {"cpu": 60.0, "cuda": 120.0}  # of one tool's calls
 CALLS = {"cpu": 2, "cuda": 1}  # the second one on the CPU uses what the first one kept
 _THREADS = re.compile(r"\bstd::(thread|jthread|async|execution)\b|\bpthread_create\b|\bthrd_create\b")
 _OPENMP = re.compile(r"#\s*pragma\s+omp\b|\b_Pragma\s*\(\s*\"omp\b")
+LEAST_S = 10.0  # of the task's time: with less nothing is begun
+NO_TIME = "the time of the check was used up before"
 NO_THREADS = "its sources start no threads"
 OPENMP = "it uses OpenMP, whose threads GCC's thread sanitizer does not see waiting for one another"
 
@@ -46,6 +48,11 @@ class Sanitizers:
         tools = self._tools()
         if not tools:
             return []
+        if self.job.left() < LEAST_S:
+            late = [Sanitized(tool, not_run=NO_TIME) for tool in tools]
+            for result in late:
+                self.told(result)
+            return late
         self.job.stage(f"watching memory ({', '.join(tools)})")
         drawn = self.reference.draw(seed(), batch=self.batch) if self.batch else None
         shape = f"a batch of {str(drawn[1].get('batch'))[:10]}" if drawn is not None else "the declared shapes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 
 import pytest
 
@@ -13,7 +14,7 @@ from gpu_runner.sandbox import Sandbox, SandboxSpec
 from gpu_runner.sandbox.spec import Tool
 from gpu_runner.sanitizers import findings, reports, run, tools
 from gpu_runner.sanitizers.findings import Found, Sanitized, What
-from gpu_runner.sanitizers.run import NO_THREADS, OPENMP, Sanitizers
+from gpu_runner.sanitizers.run import NO_THREADS, NO_TIME, OPENMP, Sanitizers
 from gpu_runner.session import Session
 
 REFERENCE = """
@@ -51,11 +52,12 @@ def session():
 def sanitized(session):
     """sanitized(body) -> {tool: Sanitized}."""
 
-    def work(body: str) -> dict[str, Sanitized]:
+    def work(body: str, wall_s: float = 300.0) -> dict[str, Sanitized]:
         task = CheckTask(target="cpu", source=Source(text=REFERENCE), candidate=candidate(body), protocol=PROTOCOLS["strict"])
         device, nodes = device_of("cpu")
         job = Job(device, task.limits, task.mode, task.precision, lambda _: None, lambda: False, nodes)
         reference, _ = session.peers(job, task.source)
+        job.deadline = time.monotonic() + wall_s
         seen: list[Sanitized] = []
         made = Sanitizers(job, task, reference, "odd", seen.append).run()
         assert seen == made
@@ -142,6 +144,10 @@ def test_strict_rejects_what_they_find_and_says_what_it_took_and_quick_does_not_
     report = check(REFERENCE, PROGRAM, protocol="quick", kernels=files)
     assert (report.verdict, report.sanitizers_s) == ("verified", None), report.sentence
     assert not [row for row in report.rows if "sanitizer" in row.name]
+
+
+def test_nothing_is_begun_that_the_time_left_does_not_allow(sanitized):
+    assert {tool: result.not_run for tool, result in sanitized(RIGHT, 3.0).items()} == {"address": NO_TIME, "thread": NO_TIME}
 
 
 def test_what_this_machine_lacks_is_named_and_nothing_is_claimed(sanitized, monkeypatch):
