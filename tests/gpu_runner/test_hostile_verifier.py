@@ -34,10 +34,11 @@ from gpu_runner.peers import held_limits
 from gpu_runner.sandbox import SandboxSpec, cgroup, shared_pool, slots
 from gpu_runner.sandbox.keeper.main import descendants
 
+# OpenBLAS reserves addresses for each core: with sixteen of them torch does not load in the three GiB that 2048 would allow.
 # Limits of their own for each boundary: a waiting process is given to jobs of its own limits only.
 LIMITS = {
-    "bubblewrap": Limits(wall_s=60, memory_mib=2048, processes=64, tmp_mib=64, output_kib=256),
-    "landlock": Limits(wall_s=60, memory_mib=2048, processes=65, tmp_mib=64, output_kib=256),
+    "bubblewrap": Limits(wall_s=60, memory_mib=4096, processes=64, tmp_mib=64, output_kib=256),
+    "landlock": Limits(wall_s=60, memory_mib=4096, processes=65, tmp_mib=64, output_kib=256),
 }
 
 
