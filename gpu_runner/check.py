@@ -26,7 +26,7 @@ CALL_FLOOR_S = 20.0  # no call is given less
 CALL_FACTOR = 200.0  # times eager's own
 SLOW_DOUBLE_S = 1.0  # an fp64 twin slower than this is asked on the first draw only; eager is the truth of the others
 COUNTER = "num_batches_tracked"  # of BatchNorm, which a program may do without
-AGAIN = "declared draw again"
+AGAIN, AT_LAST = "declared draw again", "declared draw at last"
 
 
 class Checker:
@@ -86,7 +86,12 @@ class Checker:
         if self.protocol.fresh_process:
             self._fresh()
         text = self.task.candidate.files.get(MODEL_FILE, "")
-        Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, text, self._tell).run()
+        reach = Reach(self.job, self.protocol, self.reference, self.candidate, self.judge, self.evidence, text, self._tell)
+        # Once more after all of that, for what changes after some calls; other sizes may do to a program what they like.
+        if reach.own_kernels():
+            self._declared_again(AT_LAST)
+            if self.protocol.structured_draws and right_so_far(self.evidence, self.protocol):
+                reach.other_batches()
 
     def sanitize(self) -> None:
         """Native sources once more under tools that watch memory, where nothing else speaks against the program."""
@@ -172,13 +177,13 @@ class Checker:
             with closing(call := self._call(item)):
                 evidence = self._compare(item, call, self._how(item, "structured", variant), self.protocol.weight_draws)
             if not accepted(evidence.numbers, None, self.protocol) and AGAIN not in {d.name for d in self.evidence.draws}:
-                self._declared_again()
+                self._declared_again(AGAIN)
 
-    def _declared_again(self) -> None:
-        """A structured draw went wrong: is it the structure, or has the program changed meanwhile?"""
+    def _declared_again(self, name: str) -> None:
+        """Where a structured draw went wrong: is it the structure, or has the program changed meanwhile?"""
         item = self._drawn()
         with closing(item.call, item.truth, item.inputs), closing(call := self._call(item)):
-            self._compare(item, call, self._how(item, "declared", AGAIN), self.protocol.weight_draws)
+            self._compare(item, call, self._how(item, "declared", name), self.protocol.weight_draws)
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 

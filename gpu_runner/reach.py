@@ -38,7 +38,8 @@ class Reach:
         self.reference, self.candidate, self.judge = reference, candidate, judge
         self.rtol = reference.tolerances(protocol)
 
-    def run(self) -> None:
+    def own_kernels(self) -> bool:
+        """How much of the time they take, and whether they matter. False when the program failed in it."""
         try:
             self._coverage()
             self._tell()
@@ -46,12 +47,20 @@ class Reach:
             if seen is not None and seen.own_calls:
                 self._decoration()
                 self._tell()
-            if self.protocol.structured_draws:
-                self._other_batches()
-                self._tell()
         except (ProgramRefused, ProgramEnded) as error:
             if error.side != "candidate":
                 raise
+            return False
+        return True
+
+    def other_batches(self) -> None:
+        """A contract names one shape, so these are told and not asked."""
+        try:
+            self._other_batches()
+        except ProgramEnded as error:
+            if error.side != "candidate":
+                raise
+        self._tell()
 
     def _coverage(self) -> None:
         drawn = self.reference.draw(seed())
@@ -75,7 +84,6 @@ class Reach:
             self.candidate.mute(False)
 
     def _other_batches(self) -> None:
-        """A contract names one shape, so these are told and not asked."""
         batches = self.evidence.batches = []
         for kind in BATCHES:
             drawn = self.reference.draw(seed(), batch=kind)
