@@ -15,7 +15,7 @@ class Reading:
 
     `throttles`: of the processor, for heat. `stolen_ticks`: what the hypervisor gave to others while we wanted to run, of
     `ticks` of all cores. `slowed_by`: NVML's bits of why the card's clocks are what they are. `strangers`: processes that
-    had the card at work since the reading before and are not ours.
+    had the card at work lately and are not ours.
     """
 
     cpu_mhz: float | None = None

@@ -18,7 +18,8 @@ from gpu_runner.neighbours import family
 
 _CPUS = Path("/sys/devices/system/cpu")
 _SM, _MEMORY = 1, 2  # nvmlClockType_t
-_MOST_SAMPLES = 4096
+_MOST = 1024  # processes, or samples of them
+_LATELY_US = 2_000_000
 _NOT_FOUND = 6  # nvmlReturn_t
 
 
@@ -75,6 +76,17 @@ def _text(path: Path) -> str:
         return ""
 
 
+class _Process(ctypes.Structure):
+    """nvmlProcessInfo_t."""
+
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
+
+
 class _Use(ctypes.Structure):
     """nvmlProcessUtilizationSample_t: shares in per cent since the sample before."""
 
@@ -94,8 +106,6 @@ class _Nvml:
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
         self._card = ctypes.c_void_p()
-        self._asked_us = time.time_ns() // 1000
-        self._tells = False  # whether it has ever said who uses it
         if self._library.nvmlInit_v2() or self._library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._card)):
             raise OSError("NVML cannot be used here")
 
@@ -116,25 +126,23 @@ class _Nvml:
         return None if failed else int(answer.value)
 
     def _strangers(self, ours: set[int]) -> int | None:
-        """How many processes that are not ours had the card at work since it was asked last; None where it does not tell.
+        """How many processes that are not ours had the card at work lately; None where it does not tell.
 
-        To hold memory is no use: a program that rests disturbs nobody.
+        To hold memory is no use: a program that rests disturbs nobody. The card's own samples are about a second apart.
         """
-        since, self._asked_us = self._asked_us, time.time_ns() // 1000
-        count, found = ctypes.c_uint(_MOST_SAMPLES), (_Use * _MOST_SAMPLES)()
+        holders, count = (_Process * _MOST)(), ctypes.c_uint(_MOST)
+        uses, used = (_Use * _MOST)(), ctypes.c_uint(_MOST)
+        since = ctypes.c_ulonglong(time.time_ns() // 1000 - _LATELY_US)
         try:
-            failed = self._library.nvmlDeviceGetProcessUtilization(
-                self._card, found, ctypes.byref(count), ctypes.c_ulonglong(since)
-            )
+            failed = self._library.nvmlDeviceGetComputeRunningProcesses_v3(self._card, ctypes.byref(count), holders)
+            if failed or not ours & {holder.pid for holder in holders[: count.value]}:
+                return None  # in a container it may name processes by the host's ids
+            failed = self._library.nvmlDeviceGetProcessUtilization(self._card, uses, ctypes.byref(used), since)
         except AttributeError:
             return None
-        if failed == _NOT_FOUND:  # nobody had it at work, or this card never tells
-            return 0 if self._tells else None
-        told = found[: count.value]
-        self._tells = self._tells or not failed
-        if failed or not ours & {use.pid for use in told}:
-            return None  # in a container it may name processes by the host's ids
-        return len({use.pid for use in told if use.sm} - ours)
+        if failed == _NOT_FOUND:  # nobody had it at work
+            return 0
+        return None if failed else len({use.pid for use in uses[: used.value] if use.sm} - ours)
 
 
 @lru_cache(maxsize=1)
