@@ -70,29 +70,36 @@ class Result(Contract):
         return self.outcome in (REJECTED, NEUTRALISED, ACCEPTED)
 
 
-def judge(hands: Hands, entry: Entry, target: str) -> Result:
-    """Check, and time where a verdict leaves open whether a trick is paid. Raises HandsError when nothing can be judged."""
-    common: dict[str, Any] = {
-        "target": target, "source": entry.source, "candidate": entry.candidate, "protocol": PROTOCOL, "mode": entry.mode,
-        "limits": LIMITS,
-    }  # fmt: skip
-    check = hands.perform(CheckTask(**common, require_own_kernels=entry.own_kernels))
+def checked(hands: Hands, entry: Entry, target: str) -> CheckReport:
+    """The check alone; others may run beside it. Raises HandsError when nothing can be judged."""
+    check = hands.perform(CheckTask(**_task(entry, target), require_own_kernels=entry.own_kernels))
     if not isinstance(check, CheckReport):
         raise HandsError("The hands answered a check with another report.")
-    if check.verdict in (Verdict.BUILD_FAILED, Verdict.REFUSED):
-        said = f"{check.sentence} {check.log[-2000:]}"
-        return Result(
-            name=entry.name, hack=entry.hack, outcome=BROKEN, verdict=str(check.verdict), said=said, seconds=check.seconds
-        )
-    timing: TimingReport | None = None
-    if check.verdict is Verdict.VERIFIED and (entry.hack is not None or entry.timed):
-        timing = _timed(hands, common)
-        if entry.hack is not None and timing.speed is Speed.FASTER:
-            timing = _timed(hands, common | {"protocol": CONFIRMATION})
+    return check
+
+
+def needs_timing(entry: Entry, check: CheckReport) -> bool:
+    """Whether the check leaves open if a trick is paid."""
+    return check.verdict is Verdict.VERIFIED and (entry.hack is not None or entry.timed)
+
+
+def timed(hands: Hands, entry: Entry, target: str, check: CheckReport) -> Result:
+    """The timing after the check; nothing else should run beside it."""
+    task = _task(entry, target)
+    timing = _timing(hands, task)
+    if entry.hack is not None and timing.speed is Speed.FASTER:
+        timing = _timing(hands, task | {"protocol": CONFIRMATION})
     return result(entry, check, timing)
 
 
-def _timed(hands: Hands, common: dict[str, Any]) -> TimingReport:
+def _task(entry: Entry, target: str) -> dict[str, Any]:
+    return {
+        "target": target, "source": entry.source, "candidate": entry.candidate, "protocol": PROTOCOL, "mode": entry.mode,
+        "limits": LIMITS,
+    }  # fmt: skip
+
+
+def _timing(hands: Hands, common: dict[str, Any]) -> TimingReport:
     report = hands.perform(TimeTask(**common))
     if not isinstance(report, TimingReport):
         raise HandsError("The hands answered a timing with another report.")
@@ -105,6 +112,11 @@ def result(entry: Entry, check: CheckReport, timing: TimingReport | None) -> Res
     A cheat that was refused must be called what it is. One that was not must have gained nothing, and be reported: right,
     timed no faster than what it pretends to beat (or nothing claimed), its kind among the suspects.
     """
+    if check.verdict in (Verdict.BUILD_FAILED, Verdict.REFUSED):
+        said = f"{check.sentence} {check.log[-2000:]}"
+        return Result(
+            name=entry.name, hack=entry.hack, outcome=BROKEN, verdict=str(check.verdict), said=said, seconds=check.seconds
+        )
     refused = check.verdict is not Verdict.VERIFIED
     row = next((row for row in check.rows if row.passed is False), None) if refused else None
     caught = _settled(check, row) if refused else _by_timing(timing) if timing else ""

@@ -15,7 +15,7 @@ from gpu_runner.hacks.classes import FAMILIES, WORDS
 from gpu_runner.hacks.gallery import default_folder, entry_of, read
 from gpu_runner.hacks.record import KINDS, Recorder, begun, read_record, recorded
 from gpu_runner.hacks.table import markdown, page, summary
-from gpu_runner.hacks.trial import ACCEPTED, MISNAMED, MISSED, NEUTRALISED, REFUSED, REJECTED, Result, judge, result
+from gpu_runner.hacks.trial import ACCEPTED, MISNAMED, MISSED, NEUTRALISED, REFUSED, REJECTED, Result, result
 
 CPU, CUDA = read(default_folder(), "cpu"), read(default_folder(), "cuda")
 # One program of each kind that needs no long timing, and honest ones that look like them.
@@ -48,7 +48,7 @@ def test_an_entry_says_what_it_does_and_what_catches_it():
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_program_of_the_gallery_is_judged_rightly(name, hands):
     entry = next(e for e in CPU if e.name == name)
-    found = judge(hands, entry, "cpu")
+    [(_, found)] = command.judged([hands], [entry], "cpu")
     assert found.good, found
 
 
