@@ -287,7 +287,8 @@ def _doubts(
         outside, uncertain = hidden_ns(ours, theirs)
         usual = max(uncertain, percentile(theirs, 0.9) - median(theirs))
         around = max(HIDDEN_SHARE * (own + outside), share * median(theirs))
-        if outside > max(HIDDEN_FLOOR_NS, around, min(usual, excused)):
+        innocent = ours is not mine.after and quick_with_nothing_around(mine, eager)
+        if outside > max(HIDDEN_FLOOR_NS, around, min(usual, excused)) and not innocent:
             doubt(Label.CLOCKS_DISAGREE, f"it {what} {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
             break
     if evidence.second is not None:
@@ -300,6 +301,28 @@ def _doubts(
                 f"a second process gave {again.value:.2f}× over eager where the first gave {first_ratio.value:.2f}×",
             )
     return labels, reasons
+
+
+def quick_with_nothing_around(mine: Samples, eager: Samples) -> bool:
+    """Whether the calls around which nothing more was done than around eager's are as quick as all are.
+
+    Then what was seen around others is no part of the call's work: cores that were found asleep, pages that were new. A program
+    that does its work elsewhere has no such calls, or slow ones.
+    """
+    around = (
+        (mine.gaps, eager.gaps, 0.0), (mine.before, eager.before, BEFORE_NOISE),
+        (mine.before_cpu, eager.before_cpu, BEFORE_NOISE), (mine.woken, eager.woken, WOKEN_NOISE),
+    )  # fmt: skip
+    calls, clean = mine.all, []
+    for number, took in enumerate(calls):
+        for ours, theirs, share in around:
+            if len(ours) == len(calls) and theirs:
+                usual = median(theirs)
+                if ours[number] > usual + max(HIDDEN_FLOOR_NS, share * usual):
+                    break
+        else:
+            clean.append(took)
+    return len(clean) >= LEAST_AROUND and median(clean) <= (1.0 + HIDDEN_SHARE) * median(calls)
 
 
 def interferes(busy: list[float]) -> bool:

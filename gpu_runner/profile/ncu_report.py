@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def available() -> bool:
 
 def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))  # hard: a kill without a word
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_OUTPUT, MOST_OUTPUT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -82,7 +83,9 @@ def read_report(path: Path) -> list[LaunchReport]:
             env={"LC_ALL": "C.UTF-8"},
         )
     except subprocess.TimeoutExpired:
-        raise UnreadableProfile(f"Reading the report took longer than {SECONDS} s.") from None
+        done = None
+    if done is None or done.returncode == -signal.SIGXCPU:  # whichever of the two limits comes first
+        raise UnreadableProfile(f"Reading the report took longer than {SECONDS} s.")
     if done.returncode or len(done.stdout) > MOST_OUTPUT:
         raise UnreadableProfile(
             "NVIDIA's reader could not read the report: it is damaged, or of a newer version than the reader."

@@ -409,6 +409,8 @@ def plant(path):
     os.unlink(path)
 system = {'/usr/lib/python3/dist-packages', os.path.dirname(os.__file__)}
 folders = {*site.getsitepackages(), *sysconfig.get_paths().values(), *system}
+# A checkout below /tmp: folders above what is bound in are the sandbox's own memory, and end with it.
+folders = {f for f in folders if not os.path.isdir(f) or os.stat(f).st_dev != os.stat('/tmp').st_dev}
 files = [f + '/' + name for f in folders for name in ('sitecustomize.py', 'zz.pth', 'usercustomize.py')]
 result = [path for path in (*files, '/etc/ld.so.preload', '/etc/python3') if tried(plant, path) == 'worked']
 """,

@@ -115,6 +115,37 @@ def test_no_noise_excuses_time_outside_the_call_that_takes_half_of_the_gain(name
     assert timing_report(evidence).labels == ()  # nothing is claimed, so nothing has to be doubted
 
 
+def woken_late(evidence: SpeedEvidence, count: int, call_ns: float = 1e6) -> None:
+    """In all but `count` samples the candidate's threads are woken 2 ms late; in those its calls take `call_ns`."""
+    evidence.samples[EAGER].woken = [1e5] * 48
+    mine = evidence.samples[CANDIDATE] = steady(1e6)
+    mine.woken = [1e5 if i < count else 2e6 for i in range(48)]
+    mine.rounds = [[call_ns if 8 * r + i < count else 1e6 for i in range(8)] for r in range(6)]
+
+
+def test_threads_that_are_often_found_asleep_are_no_hidden_work() -> None:
+    evidence = measured()
+    woken_late(evidence, 10)
+    report = timing_report(evidence)
+    assert (report.speed, report.labels) == (Speed.FASTER, ()), report.sentence
+    woken_late(evidence, 4)  # too few to say how long it takes when nothing is done elsewhere
+    assert Label.CLOCKS_DISAGREE in timing_report(evidence).labels
+
+
+def test_a_program_that_sometimes_does_its_work_in_the_call_is_seen() -> None:
+    evidence = measured()
+    woken_late(evidence, 20, call_ns=2e6)
+    assert Label.CLOCKS_DISAGREE in timing_report(evidence).labels
+
+
+def test_work_hidden_in_two_places_in_turn_is_seen() -> None:
+    evidence = measured()
+    woken_late(evidence, 20)
+    evidence.samples[EAGER].before = [1e6] * 48
+    evidence.samples[CANDIDATE].before = [3e6 if i < 20 else 1e6 for i in range(48)]
+    assert Label.CLOCKS_DISAGREE in timing_report(evidence).labels
+
+
 def test_the_conditions_are_told_as_numbers_and_what_cannot_be_read_as_nothing() -> None:
     evidence = measured()
     evidence.cores = 2
