@@ -207,7 +207,7 @@ def limits_for(verdict: str) -> float:
     return 9.0 if verdict is Verdict.TIMED_OUT else 40.0
 
 
-@pytest.mark.parametrize("name", bombs())
+@pytest.mark.parametrize("name", list(bombs()))
 def test_nothing_comes_of_a_candidate_that(name: str, verifier: Verifier) -> None:
     bomb = BOMBS[name]
     report = verifier.check(does(bomb.body, PLAIN), wall_s=limits_for(bomb.verdict))
@@ -215,7 +215,7 @@ def test_nothing_comes_of_a_candidate_that(name: str, verifier: Verifier) -> Non
     assert report.sentence.endswith(".")
 
 
-@pytest.mark.parametrize("name", bombs())
+@pytest.mark.parametrize("name", list(bombs()))
 def test_nothing_comes_of_a_reference_that(name: str, verifier: Verifier) -> None:
     bomb = BOMBS[name]
     refusal = verifier.analyse(does(bomb.body, REFERENCE), wall_s=limits_for(bomb.verdict)).refusal
