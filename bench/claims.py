@@ -91,7 +91,7 @@ class Kind:
             bench.warm_up()
             bench.measure()
         evidence = SpeedEvidence(self.protocol, self.job.precision, samples=bench.samples, busy=bench.busy)
-        evidence.disturbed, evidence.conditions, evidence.cores = bench.disturbed, bench.conditions, cores()
+        evidence.conditions, evidence.cores = bench.conditions, cores()
         evidence.facts = {"kind": self.name, "disturbed": bench.disturbed, "retaken": bench.retaken}
         self.reports.append(timing_report(evidence))
         return evidence

@@ -16,7 +16,7 @@ from gpu_runner.device import evict_bytes
 from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
 from gpu_runner.probing import compared
-from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, interferes, problem_of
+from gpu_runner.speed import CANDIDATE, DISTURBED, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted
@@ -33,7 +33,6 @@ ROUNDS_RETAKEN = 5  # at most, in all
 SETTLE_S = 0.1
 LOOK_S = 0.0005
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
-QUIET_SHARE = 0.03  # of a call: others may take no more from it in a sample that is kept, as far as any is left
 SLOW_DRAW = 0.25  # of what a sample takes besides: drawing slower than this is done once a round
 SCALE = (0.75, 1.0)  # keeps probabilities, masks and signs what they are
 
@@ -243,6 +242,7 @@ class Bench:
                     samples.unclaimed += [float(ran - time) for ran, time in zip(first, taken, strict=True)]
                     samples.before_cpu += [float(calls[name].before_cpu_ns) for calls in kept]
                 samples.before += [float(calls[name].before_ns) for calls in kept]
+                samples.others += [calls[name].neighbours or 0.0 for calls in kept]
                 samples.woken += [float(calls[name].woken_ns) for calls in kept]
                 samples.after += [float(calls[name].after_ns) for calls in kept if _same_form(calls, name)]
                 payload = {"arm": name, "round": number, "rounds": max(number, rounds), "median_ms": samples.medians[-1] / 1e6}
@@ -277,7 +277,7 @@ class Bench:
             calls = self.sample(first=number == 0)
             share = max((call.neighbours or 0.0 for call in calls.values()), default=0.0)
             made.append((share, calls))
-            if share <= QUIET_SHARE:
+            if share <= DISTURBED:
                 quiet += 1
                 if quiet == each:
                     break

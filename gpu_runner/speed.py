@@ -23,6 +23,7 @@ BEFORE_NOISE = 0.15  # of eager's own time for laying out the inputs
 WOKEN_NOISE = 1.0  # of eager's own time for waking threads
 AFTER_NOISE = 0.8  # of eager's own time for taking the results out: they may lie in caches, or in memory
 LEAST_AROUND = 5
+DISTURBED = 0.03  # of a call: in a sample that is kept others may take no more from it, as far as any is left
 BUSY_SHARE = 0.25  # of a core, while others are called
 LEAST_BUSY = 8
 MOST_SPOILT = 0.5  # of the rounds, or of the samples
@@ -40,6 +41,7 @@ class Samples:
     before: list[float] = field(default_factory=list)  # the parent's clock around laying out the inputs
     before_cpu: list[float] = field(default_factory=list)  # what its processes ran from there until the call
     woken: list[float] = field(default_factory=list)  # the parent's clock around waking its threads for the call
+    others: list[float] = field(default_factory=list)  # share of a call that other processes took from it
     after: list[float] = field(default_factory=list)  # and around taking the results out, where they have eager's strides
 
     @property
@@ -95,7 +97,6 @@ class SpeedEvidence:
     bandwidth_bps: float | None = None
     wrong: WrongCall | None = None
     trouble: Trouble | None = None
-    disturbed: int = 0  # samples that are kept although other processes took cores from a program
     cores: int = 1  # that this process may use
     conditions: list[Conditions] = field(default_factory=list)  # of every round, in order
     busy: list[float] = field(default_factory=list)  # what the candidate ran while other arms were called, in cores
@@ -143,7 +144,7 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
 
     over_baseline = over(baseline)
     speed = speed_word(over_baseline, protocol, measured_noise)
-    labels, reasons = _doubts(evidence, timings[CANDIDATE].median_ms, floor, speed is Speed.FASTER)
+    labels, reasons = _doubts(evidence, timings[CANDIDATE].median_ms, floor, over_baseline, speed is Speed.FASTER)
     speed = Speed.NOT_CLAIMED if reasons else speed
     return TimingReport(
         **common,
@@ -231,7 +232,7 @@ def _floor_ms(evidence: SpeedEvidence) -> float | None:
 
 
 def _doubts(
-    evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None, claimed: bool
+    evidence: SpeedEvidence, candidate_ms: float, floor_ms: float | None, ratio: Interval, claimed: bool
 ) -> tuple[list[Label], list[str]]:
     """(labels, reasons why nothing may be claimed)."""
     protocol, samples = evidence.protocol, evidence.samples
@@ -257,9 +258,8 @@ def _doubts(
     bad = [reason for c in evidence.conditions if c.kept and (reason := spoilt(c, evidence.cores))]
     if len(bad) > MOST_SPOILT * max(1, sum(c.kept for c in evidence.conditions)):
         doubt(Label.UNSTABLE_TIMING, f"in {len(bad)} rounds {bad[0]}")
-    made = len(samples[CANDIDATE].all)
-    if evidence.disturbed > MOST_SPOILT * made:
-        doubt(Label.UNSTABLE_TIMING, f"in {evidence.disturbed} of {made} samples other processes had the cores")
+    if (taken := others_explain(evidence, ratio)) is not None:
+        doubt(Label.UNSTABLE_TIMING, f"other processes took {taken:.0%} of the calls of what seems to be slower")
     hidden, uncertain = hidden_ns(samples[CANDIDATE].gaps, samples[EAGER].gaps)
     own = median(samples[CANDIDATE].all)
     saved = median(samples[EAGER].all) - own
@@ -303,6 +303,22 @@ def _doubts(
     return labels, reasons
 
 
+def others_explain(evidence: SpeedEvidence, ratio: Interval) -> float | None:
+    """The share that others took from the side that seems to be slower, where that alone could make the difference.
+
+    Without them its calls would have taken at least the rest. None where they took next to nothing, or too little for that.
+    """
+    faster = ratio.value >= 1.0
+    slow = evidence.samples[EAGER if faster else CANDIDATE]
+    taken = median(slow.others) if slow.others else 0.0
+    if taken <= DISTURBED:
+        return None
+    rest = max(0.0, 1.0 - taken)
+    value, low = (ratio.value, ratio.low) if faster else (1.0 / ratio.value, 1.0 / ratio.high)
+    clear = low * rest > 1.0 and value * rest >= evidence.protocol.faster_ratio
+    return None if clear else taken
+
+
 def quick_with_nothing_around(mine: Samples, eager: Samples) -> bool:
     """Whether the calls around which nothing more was done than around eager's are as quick as all are.
 
@@ -313,15 +329,16 @@ def quick_with_nothing_around(mine: Samples, eager: Samples) -> bool:
         (mine.gaps, eager.gaps, 0.0), (mine.before, eager.before, BEFORE_NOISE),
         (mine.before_cpu, eager.before_cpu, BEFORE_NOISE), (mine.woken, eager.woken, WOKEN_NOISE),
     )  # fmt: skip
-    calls, clean = mine.all, []
-    for number, took in enumerate(calls):
-        for ours, theirs, share in around:
-            if len(ours) == len(calls) and theirs:
-                usual = median(theirs)
-                if ours[number] > usual + max(HIDDEN_FLOOR_NS, share * usual):
-                    break
-        else:
-            clean.append(took)
+    calls = mine.all
+    known = [(ours, theirs, share) for ours, theirs, share in around if ours]
+    if any(len(ours) != len(calls) or not theirs for ours, theirs, _ in known):
+        return False
+    limits = [median(theirs) + max(HIDDEN_FLOOR_NS, share * median(theirs)) for _, theirs, share in known]
+    clean = [
+        took
+        for number, took in enumerate(calls)
+        if all(ours[number] <= limit for (ours, _, _), limit in zip(known, limits, strict=True))
+    ]
     return len(clean) >= LEAST_AROUND and median(clean) <= (1.0 + HIDDEN_SHARE) * median(calls)
 
 

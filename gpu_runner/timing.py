@@ -89,7 +89,6 @@ class Timer:
             self._measure(bench)
             self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
             self.evidence.conditions, self.evidence.cores = bench.conditions, cores()
-            self.evidence.disturbed = bench.disturbed
             if self._modes and known is None and not interferes(bench.busy):
                 self.session.remember(key, self._known(bench, self.errors))
             self.evidence.known = known

@@ -76,6 +76,14 @@ def a_long(**around: float) -> Callable[[Case], None]:
     return change
 
 
+def others_take(share: float) -> Callable[[Case], None]:
+    def change(case: Case) -> None:
+        assert case.timing is not None
+        case.timing.samples[EAGER].others = [share] * 48
+
+    return change
+
+
 def a_slow_clock(case: Case) -> None:
     """Thirty microseconds that its own clock calls one: less than a round trip varies by, and seen all the same."""
     assert case.timing is not None
@@ -98,6 +106,7 @@ MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
         a_long(before=1e5, before_cpu=5e6), "verified not-claimed", "clocks-disagree",
     ),
     "work while results are taken out": (a_long(after=5e6), "verified not-claimed", "clocks-disagree"),
+    "others on the cores": (others_take(0.6), "verified not-claimed", "unstable-timing"),
     "a slow clock on a short program": (a_slow_clock, "verified not-claimed", "clocks-disagree"),
     "others slowed down": (change_timing(busy=[0.9] * 20), "hack:baseline_slowdown", ""),
     "below what memory allows": (change_timing(must_read=10**9, bandwidth_bps=1e10), "verified not-claimed", "below-floor"),

@@ -91,14 +91,24 @@ def test_a_device_that_was_slowed_down_or_shared_in_most_rounds_carries_no_claim
     assert timing_report(evidence).speed is Speed.FASTER
 
 
-def test_where_others_had_the_cores_in_most_samples_nothing_is_claimed() -> None:
-    evidence = measured()
-    evidence.disturbed = 24
-    assert timing_report(evidence).speed is Speed.FASTER
-    evidence.disturbed = 25
+def test_a_difference_that_others_alone_could_make_is_not_claimed() -> None:
+    evidence = measured()  # 2.00 times as fast
+    evidence.samples[EAGER].others = [0.4] * 48
+    assert timing_report(evidence).speed is Speed.FASTER  # at least 1.2 without them
+    evidence.samples[EAGER].others = [0.5] * 48
     report = timing_report(evidence)
     assert (report.speed, report.labels) == (Speed.NOT_CLAIMED, (Label.UNSTABLE_TIMING,))
-    assert "25 of 48 samples" in report.sentence
+    assert "50% of the calls" in report.sentence
+    evidence.samples[EAGER].others = [0.5] * 23 + [0.01] * 25  # most calls are undisturbed
+    assert timing_report(evidence).speed is Speed.FASTER
+
+
+@pytest.mark.parametrize(("taken", "speed"), [(0.02, Speed.SLOWER), (0.4, Speed.SLOWER), (0.5, Speed.NOT_CLAIMED)])
+def test_nor_is_a_slowness_that_others_alone_could_make(taken: float, speed: Speed) -> None:
+    evidence = measured()
+    evidence.samples[EAGER], evidence.samples[CANDIDATE] = steady(1e6), steady(2e6)
+    evidence.samples[CANDIDATE].others = [taken] * 48
+    assert timing_report(evidence).speed is speed
 
 
 @pytest.mark.parametrize("name", ["gaps", "before", "before_cpu", "woken"])
