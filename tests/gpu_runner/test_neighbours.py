@@ -96,12 +96,13 @@ def test_a_busy_neighbour_is_seen_and_the_programs_own_children_are_not(neighbou
 
 def test_a_neighbour_that_began_after_the_call_is_seen_and_one_that_ended_costs_nothing(neighbours: Neighbours) -> None:
     with subprocess.Popen(["sleep", "60"]) as idle:
-        quiet = watched(neighbours, idle.pid, 0.05)
-        neighbours.start(idle.pid)
-        with burning():
-            assert (neighbours.share() or 0.0) > quiet
-        assert watched(neighbours, idle.pid, 0.05) is not None
-        idle.kill()
+        try:
+            neighbours.start(idle.pid)
+            with burning():
+                assert (neighbours.share() or 0.0) > 0.25  # of a core; they would take all that there are
+            assert watched(neighbours, idle.pid, 0.05) is not None
+        finally:
+            idle.kill()
 
 
 def test_a_program_is_disturbed_by_what_it_has_to_wait_for_and_not_by_its_own_threads(
