@@ -51,10 +51,7 @@ def _library(compiler: str, name: str) -> str:
 
 def preloaded(tool: str) -> Tool:
     """How a process runs that may load a library built with the sanitizer `address` or `thread`. Raises NoTool."""
-    name, options = {
-        "address": ("libasan.so", {"ASAN_OPTIONS": _ADDRESS}),
-        "thread": ("libtsan.so", {"TSAN_OPTIONS": _THREAD}),
-    }[tool]
+    name, options = _PRELOADED[tool]
     return Tool(environment={"LD_PRELOAD": _library(config().cxx, name), **options})
 
 
