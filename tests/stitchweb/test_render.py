@@ -124,7 +124,7 @@ def test_no_speed_is_shown_without_its_interval_and_baseline() -> None:
     assert "1.39<i>×</i>" in state
     assert "1.36 to 1.41" in state
     assert "over compile default" in state
-    assert "strict/1" in state
+    assert "strict/2" in state
 
 
 def test_a_candidate_that_is_not_verified_has_no_speed() -> None:

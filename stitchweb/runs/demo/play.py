@@ -24,7 +24,7 @@ from agents.state import (
     Unusable,
 )
 from agents.steps import outcome_of
-from gpu_runner.contracts import CandidateFiles, Progress, Report, Verdict
+from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Progress, Report, Verdict
 from stitchweb.runs.demo import reports
 from stitchweb.runs.demo.scripts import TODOS, Attempt, Script, files
 
@@ -132,7 +132,7 @@ class Play:
         if attempt is None:
             return reports.profile("reference", 1.0)
         full = self.state.stop_cause is not None
-        protocol = self.state.options.protocol.id if full else "quick/1"
+        protocol = (self.state.options.protocol if full else PROTOCOLS["quick"]).id
         if step.kind == "build":
             return reports.build(attempt.verdict is not Verdict.BUILD_FAILED)
         if step.kind == "check":
