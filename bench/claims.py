@@ -27,9 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.report import quantile, show
 from gpu_runner.contracts import PROTOCOLS, Limits, Mode, Precision, Protocol, Source, Speed, TimingReport
 from gpu_runner.evidence import recorded
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer, tolerances
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
+from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
 from gpu_runner.rounds import Bench, cores
 from gpu_runner.speed import CANDIDATE, EAGER, SpeedEvidence, timing_report
+from gpu_runner.tolerances import tolerances
 from gpu_runner.values import closing
 
 if TYPE_CHECKING:
