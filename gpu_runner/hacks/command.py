@@ -74,8 +74,9 @@ def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
 
 def _command(options: argparse.Namespace) -> str:
     only = f" --only {options.only}" if options.only else ""
+    jobs = f" --jobs {options.jobs}" if options.jobs != 1 else ""
     record = f" --record {options.record.name}" if options.record else ""
-    return f"python -m gpu_runner hacks --target {options.target}{only}{record}"
+    return f"python -m gpu_runner hacks --target {options.target}{only}{jobs}{record}"
 
 
 def judged(several: Sequence[Hands], entries: list[Entry], target: str) -> Iterator[tuple[Entry, Result]]:

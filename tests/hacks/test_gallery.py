@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import time
 from contextlib import nullcontext
 
 import pytest
@@ -97,6 +98,31 @@ def known(tmp_path, monkeypatch):
     for entry in FLAWS:
         writer.add(entry, judged(entry), 1.5)
     return path
+
+
+class Watched:
+    """Hands that note what they are asked while others work."""
+
+    def __init__(self, working, log):
+        self.working, self.log = working, log
+
+    def perform(self, task):
+        self.working.append(task.kind)
+        time.sleep(0.02)
+        self.log.append((task.kind, tuple(self.working)))
+        self.working.remove(task.kind)
+        if task.kind == "check":
+            return CheckReport(verdict=Verdict.VERIFIED)
+        return TimingReport(speed=Speed.NOT_DISTINGUISHABLE)
+
+
+def test_checks_run_beside_each_other_and_timings_after_them_alone():
+    working, log = [], []
+    found = list(command.judged([Watched(working, log), Watched(working, log)], FLAWS * 2, "cpu"))
+    assert [entry.name for entry, _ in found].count(FLAWS[0].name) == 2
+    assert [kind for kind, _ in log] == ["check"] * 6 + ["time"] * 6
+    assert max(len(beside) for _, beside in log[:6]) == 2
+    assert {beside for _, beside in log[6:]} == {("time",)}
 
 
 def test_an_interrupted_run_goes_on_and_believes_no_other_verifiers_results(known, capsys):
