@@ -59,6 +59,11 @@ def spoilt(conditions: Conditions, cores: int) -> str:
     return ""
 
 
+def _rise(before: int | None, after: int | None) -> int | None:
+    """How far a count rose; None where either was not told."""
+    return None if before is None or after is None else after - before
+
+
 def conditions_facts(conditions: list[Conditions], cores: int) -> dict[str, Any]:
     """The conditions as numbers for people: lowest and highest of each, over all rounds that were kept."""
     kept = [c for c in conditions if c.kept]
@@ -70,14 +75,13 @@ def conditions_facts(conditions: list[Conditions], cores: int) -> dict[str, Any]
         values = [value for reading in readings if (value := getattr(reading, name)) is not None]
         facts[name] = [min(values), max(values)] if values else None
     first, last = kept[0].before, kept[-1].after
-    if None not in (first.ticks, first.stolen_ticks, last.ticks, last.stolen_ticks):
-        stolen, ticks = last.stolen_ticks - first.stolen_ticks, last.ticks - first.ticks  # type: ignore[operator]
-        facts["stolen_share"] = round(cores * stolen / max(1, ticks), 4)
+    if (stolen := _rise(first.stolen_ticks, last.stolen_ticks)) is not None and (ticks := _rise(first.ticks, last.ticks)):
+        facts["stolen_share"] = round(cores * stolen / ticks, 4)
     bits = 0
     for reading in readings:
         bits |= reading.slowed_by or 0
     known = any(reading.slowed_by is not None for reading in readings)
-    throttled = None if last.throttles is None or first.throttles is None else last.throttles - first.throttles
+    throttled = _rise(first.throttles, last.throttles)
     facts |= {"governor": first.governor or None, "slowed_by": hex(bits) if known else None, "cpu_throttles": throttled}
     facts["rounds_spoilt"] = [reason for c in kept if (reason := spoilt(c, cores))]
     return facts

@@ -92,7 +92,10 @@ class Neighbours:
         """
         elapsed = max(1, time.perf_counter_ns() - self._since)
         share = self.share()
-        return None if share is None else min(share, (self.waited(self._root) - self._waited) / elapsed)
+        if share is None:
+            return None
+        waited = self.waited(self._root) - self._waited  # below zero where a thread ended and took its number along
+        return min(share, max(0, waited) / elapsed)
 
     def waited(self, root: int) -> int:
         """Nanoseconds that threads of the process `root`, and of all that it started, have waited for a core so far."""

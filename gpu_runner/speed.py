@@ -287,8 +287,9 @@ def _doubts(
         outside, uncertain = hidden_ns(ours, theirs)
         usual = max(uncertain, percentile(theirs, 0.9) - median(theirs))
         around = max(HIDDEN_SHARE * (own + outside), share * median(theirs))
-        innocent = ours is not mine.after and quick_with_nothing_around(mine, eager)
-        if outside > max(HIDDEN_FLOOR_NS, around, min(usual, excused)) and not innocent:
+        if outside > max(HIDDEN_FLOOR_NS, around, min(usual, excused)):
+            if ours is not mine.after and quick_with_nothing_around(mine, eager):
+                continue
             doubt(Label.CLOCKS_DISAGREE, f"it {what} {outside / 1e6:.3g} ms more than eager while {when}, outside the call")
             break
     if evidence.second is not None:

@@ -44,7 +44,6 @@ from gpu_runner.speed import timing_report
 
 VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
 _STATUS = {str(Verdict.VERIFIED): VERIFIED, str(Verdict.REFUSED): BAD_INPUT}
-MAX_SOURCE_BYTES = 1_000_000
 
 
 class BadInput(Exception):

@@ -24,7 +24,6 @@ LOW_THEORETICAL_PCT = 80.0
 STALL_SHARE_PCT = 30.0
 ISSUE_ACTIVE = 0.8
 TENSOR_USED_PCT = 5.0
-BANK_CONFLICT_SHARE = 0.1
 COALESCED_PCT = 80.0
 _PRODUCT = ("gemm", "conv", "matmul", "attention", "fmha", "gemv")
 _LIMITER_ADVICE = {
