@@ -13,7 +13,8 @@ from gpu_runner.contracts.entry import parse_entry
 from gpu_runner.verify import BadInput, read_candidate
 from tests.gpu_runner.programs import REFERENCE
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
 NORM: dict[str, Any] = {
     "symbol": "run",
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["rows", "width"]}],
@@ -231,3 +232,9 @@ def test_python_and_a_description_exclude_each_other_and_a_description_needs_a_s
     (tmp_path / "entry.json").write_text("{}")
     with pytest.raises(BadInput, match="no source in kernels/"):
         read_candidate(tmp_path)
+
+
+def test_the_examples_functions_are_the_offline_engineers() -> None:
+    """A candidate brings all its sources, so the example has a copy: of what is tested there, and of nothing else."""
+    copy = EXAMPLES / "native" / "layernorm_gelu" / "kernels" / "fastmath.h"
+    assert copy.read_text() == (ROOT / "agents/engineers/offline/emit/headers/fastmath.h").read_text()
