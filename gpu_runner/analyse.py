@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from gpu_runner import degeneracy
 from gpu_runner.contracts import AnalyseTask, Analysis, Graph, Label, OpCount, Refusal, TensorSpec
-from gpu_runner.peers import Job, JudgePeer, ReferencePeer, seed
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
+from gpu_runner.peers import ReferencePeer, seed
 from gpu_runner.probing import Drawn, Facts, draw, probe, stochastic
 from gpu_runner.profile.collect import LEAST
 from gpu_runner.profile.rows import op_times, parse_rows

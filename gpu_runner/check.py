@@ -10,9 +10,11 @@ from gpu_runner.contracts.candidate import MODEL_FILE
 from gpu_runner.evidence import recorded
 from gpu_runner.explain import Inquiry
 from gpu_runner.findings import declared, proven
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
 from gpu_runner.marks import marks
 from gpu_runner.outcome import check_report, right_so_far, rows_of
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
+from gpu_runner.peers import CandidatePeer, ReferencePeer, seed
 from gpu_runner.probing import VARIANTS, Drawn, Facts, compared, draw, seen_of
 from gpu_runner.reach import Reach
 from gpu_runner.sanitizers.findings import Sanitized

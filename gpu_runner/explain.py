@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_runner.contracts import Protocol
+from gpu_runner.judging import JudgePeer
 from gpu_runner.naming import same_numbers
-from gpu_runner.peers import CandidatePeer, JudgePeer, ReferencePeer
+from gpu_runner.peers import CandidatePeer, ReferencePeer
 from gpu_runner.probing import Drawn, seen_of
 from gpu_runner.seen import AskedAgain, Inquest, Numbers
 from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing

@@ -27,7 +27,7 @@ from gpu_runner.contracts import (
 )
 from gpu_runner.device import device_info, device_of
 from gpu_runner.hands import ProgressSink
-from gpu_runner.peers import Job, held_limits
+from gpu_runner.job import Job, held_limits
 from gpu_runner.profile import perform_profile
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import Session

@@ -1,4 +1,4 @@
-"""The parent's side of the three processes: reference, candidate and judge, asked through typed methods.
+"""The parent's side of the programs' processes, reference and candidate, asked through typed methods (the judge's: `judging`).
 
 The parent draws the seeds, owns the shared memory and keeps the order of things; it imports no torch and runs nothing of the
 user's. Every answer is checked before it is used: a process that lies about its results must not be able to mislead the judge.
@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from gpu_runner import launches
-from gpu_runner.config import config
-from gpu_runner.contracts import Limits, Mode, Precision, Progress, Protocol, Refusal, Source
+from gpu_runner.contracts import Protocol, Refusal, Source
 from gpu_runner.contracts.entry import Entry
-from gpu_runner.hands import HandsError, ProgressSink
+from gpu_runner.hands import HandsError
+from gpu_runner.job import Job
 from gpu_runner.launches import Launches
 from gpu_runner.sandbox import (
     ChildCrashed,
@@ -33,45 +33,8 @@ from gpu_runner.sandbox import (
     SandboxUnavailable,
 )
 from gpu_runner.sandbox.spec import Tool
+from gpu_runner.tolerances import tolerances
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest, settled
-
-TF32_TOLERANCE = 2e-3  # its mantissa rounds to 2^-11; products of two such numbers, added up
-_HOLD_S = 24 * 3600.0  # a kept process is bounded by the time of each request, not by its own age
-
-
-@dataclass
-class Job:
-    """One task's frame: where it runs, until when, who listens."""
-
-    device: str  # "cpu" or "cuda"
-    limits: Limits
-    mode: Mode
-    precision: Precision
-    progress: ProgressSink
-    cancelled: Callable[[], bool]
-    devices: tuple[str, ...] = ()
-    deadline: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + self.limits.wall_s
-
-    @property
-    def held_limits(self) -> Limits:
-        """The limits a process is started with: all jobs of equal limits share waiting processes."""
-        return held_limits(self.limits)
-
-    def stage(self, text: str) -> None:
-        """Say in a short sentence what is being done."""
-        self.progress(Progress(kind="stage", payload={"text": text}))
-
-    def left(self) -> float:
-        """Seconds until the task's wall clock runs out; never negative."""
-        return max(0.0, self.deadline - time.monotonic())
-
-
-def held_limits(limits: Limits) -> Limits:
-    """Limits of a process that may serve several tasks."""
-    return limits.model_copy(update={"wall_s": _HOLD_S})
 
 
 class Peer:
@@ -369,68 +332,6 @@ class CandidatePeer(Program):
         return self.ask("profile", {"inputs": inputs.manifest, "iterations": iterations}, [inputs.memory])
 
 
-class JudgePeer(Peer):
-    """Compares. No user code. `allclose`: by that rule alone (see `Protocol`)."""
-
-    allclose = False
-
-    @classmethod
-    def start(cls, job: Job) -> JudgePeer:
-        # Few threads: its many short operations would otherwise wait for one another on a busy machine.
-        return cls("judge", start(job, "judge", {}, threads=max(1, min(4, config().threads // 2))), job)
-
-    def _named(self, kind: str, values: Mapping[str, Value], payload: Mapping[str, Any]) -> Any:
-        body = {**payload, **{name: value.manifest for name, value in values.items()}, "fds": list(values)}
-        return self.ask(kind, body, [value.memory for value in values.values()])
-
-    def compare(
-        self,
-        protocol_rtol: Mapping[str, float],
-        slack_ratio: float,
-        candidate: Value,
-        eager: Value,
-        truth: Value | None = None,
-        group: str | None = None,
-        slack: Sequence[float] | None = None,
-        against: Mapping[str, Value] | None = None,
-        bits: bool = False,
-        selections: Selections | None = None,
-    ) -> dict[str, Any]:
-        """The numbers of `child.judge.compare`; `bits` counts the elements that are not the same."""
-        values = {"candidate": candidate, "eager": eager} | ({"truth": truth} if truth else {}) | dict(against or {})
-        payload = {
-            "rtol": dict(protocol_rtol),
-            "slack_ratio": slack_ratio,
-            "group": group,
-            "slack": list(slack) if slack else None,
-            "bits": bits,
-            "allclose": self.allclose,
-        }
-        payload["against"] = {name: value.manifest for name, value in (against or {}).items()}
-        if selections is not None:
-            values["sources"], payload["selections"] = selections.sources, selections.found
-        reply: dict[str, Any] = self._named("compare", values, payload)
-        return reply
-
-    def nulls(self, rtol: Mapping[str, float], slack_ratio: float, values: Mapping[str, Value]) -> dict[str, Any]:
-        """The numbers of each trivial program: `{name: {"leaves": […]}}`."""
-        payload = {"rtol": dict(rtol), "slack_ratio": slack_ratio, "allclose": self.allclose}
-        reply: dict[str, Any] = self._named("nulls", values, payload)["nulls"]
-        return reply
-
-    def signal(self, group: str) -> list[float | None]:
-        """What the inputs change in each result, over the draws of a group."""
-        return list(self.ask("signal", {"group": group})["signal"])
-
-    def reset(self) -> None:
-        self.ask("reset", {})
-
-    def ceilings(self, beyond_cache: int) -> dict[str, float]:
-        """What the device can do at most, measured now; see `child.ceilings`. It runs no user code, so it can be believed."""
-        payload = {"device": self.job.device, "threads": config().threads, "beyond_cache": beyond_cache}
-        return {name: float(value) for name, value in self.ask("ceilings", payload).items()}
-
-
 def start(
     job: Job, role: Any, files: Mapping[str, str | bytes], threads: int | None = None, tool: Tool | None = None
 ) -> Sandbox:
@@ -447,15 +348,3 @@ def start(
 def seed() -> int:
     """A seed nobody can guess."""
     return int.from_bytes(os.urandom(6), "big")
-
-
-def tolerances(protocol: Protocol, precision: Precision, tf32: bool = False) -> dict[str, float]:
-    """Relative tolerance by dtype. Where both sides may compute in a lower precision, fp32 results get that precision's;
-    `tf32`: parts of the program may be computed in it, though it was not asked for."""
-    rtol = dict(protocol.rtol)
-    floor = {Precision.BF16: rtol.get("bfloat16", 1.6e-2), Precision.TF32: rtol.get("float16", 1e-2)}.get(precision)
-    floor = max(floor or 0.0, TF32_TOLERANCE if tf32 else 0.0)
-    for name in ("float32", "complex64"):
-        if name in rtol:
-            rtol[name] = max(rtol[name], floor)
-    return rtol

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from gpu_runner import degeneracy
 from gpu_runner.contracts import Protocol, Refusal
-from gpu_runner.peers import JudgePeer, ReferencePeer, seed, tolerances
+from gpu_runner.judging import JudgePeer
+from gpu_runner.peers import ReferencePeer, seed
 from gpu_runner.seen import CallSeen, NullDraw, Numbers, ReferenceSeen
+from gpu_runner.tolerances import tolerances
 from gpu_runner.values import Call, Forged, ProgramRefused, Value, closing
 
 VARIANTS = ("sign-mixed", "heavy-tailed", "piecewise-constant", "small")

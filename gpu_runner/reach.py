@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 
 from gpu_runner.contracts import Protocol
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, ReferencePeer, seed
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
+from gpu_runner.peers import CandidatePeer, ReferencePeer, seed
 from gpu_runner.probing import compared
 from gpu_runner.seen import BatchSeen, CoverageSeen, Evidence, Numbers
 from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing

@@ -13,8 +13,10 @@ from gpu_runner import machine
 from gpu_runner.conditions import Conditions, spoilt
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
 from gpu_runner.neighbours import Neighbours
-from gpu_runner.peers import Job, JudgePeer, Program, ReferencePeer, seed
+from gpu_runner.peers import Program, ReferencePeer, seed
 from gpu_runner.probing import compared
 from gpu_runner.speed import CANDIDATE, DISTURBED, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio

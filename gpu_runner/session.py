@@ -14,7 +14,9 @@ from gpu_runner.contracts import BuildTask, CandidateFiles, Protocol, Source, di
 from gpu_runner.contracts.candidate import LIBRARY_FILE
 from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.hands import HandsError
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Peer, ReferencePeer
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
+from gpu_runner.peers import CandidatePeer, Peer, ReferencePeer
 from gpu_runner.probing import Facts, probe
 from gpu_runner.speed import Known
 from gpu_runner.values import ProgramEnded, closing

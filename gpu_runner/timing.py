@@ -15,7 +15,9 @@ from gpu_runner.contracts import TimeTask, TimingReport, Verdict
 from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
-from gpu_runner.peers import CandidatePeer, Job, JudgePeer, Program, ReferencePeer
+from gpu_runner.job import Job
+from gpu_runner.judging import JudgePeer
+from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
 from gpu_runner.probing import Facts, compared, draw
 from gpu_runner.rounds import MIN_ROUNDS, Bench, WrongResult, cores, drop_failing
 from gpu_runner.sandbox import shared_pool

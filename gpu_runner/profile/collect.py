@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from gpu_runner.contracts import DeviceInfo, ProfileReport, ProfileTask
 from gpu_runner.device import device_info
-from gpu_runner.peers import Job, seed
+from gpu_runner.job import Job
+from gpu_runner.peers import seed
 from gpu_runner.profile.cpu import Work, summarise_host
 from gpu_runner.profile.kineto import read_events
 from gpu_runner.profile.limits import Limits, Meter, UnreadableProfile

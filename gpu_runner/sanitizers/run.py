@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from gpu_runner.build import build_library
 from gpu_runner.contracts import BuildTask, CandidateFiles, CheckTask
 from gpu_runner.contracts.candidate import LIBRARY_FILE
-from gpu_runner.peers import CandidatePeer, Job, ReferencePeer, seed
+from gpu_runner.job import Job
+from gpu_runner.peers import CandidatePeer, ReferencePeer, seed
 from gpu_runner.sandbox import SandboxUnavailable
 from gpu_runner.sandbox.spec import Tool
 from gpu_runner.sanitizers import reports

@@ -1,17 +1,12 @@
 """Programs that try to break out of the sandbox. Each leaves what it achieved in `result`.
 
 `ATTEMPTS` may share one sandbox: nothing in them ends it. Each value is the program and what `result` must be when it was
-stopped. In `{braces}` stand facts of the host that the test fills in. `WITHOUT_NAMESPACES` has the same attempts where the host
-is not absent but forbidden: it opens, where the others only look. `BOMBS` end their process, or have it ended.
+stopped. In `{braces}` stand facts of the host that the test fills in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-from gpu_runner.contracts import Verdict
-from gpu_runner.sandbox import ChildCrashed, ChildMemory, ChildOutputLimit, ChildTimedOut, SandboxError
 
 _HELPERS = '''
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, stat, subprocess, sys, threading, time
@@ -41,11 +36,19 @@ def filled(body: str, facts: Mapping[str, str]) -> str:
 
 
 ABSENT = "ENOENT"
-_OPENED = """
+OPENED = """
 def opened(path):
     return tried(lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
 """
-_MAPPED = """
+BY_HANDLE = """
+def handle():
+    fd = os.pidfd_open({victim})
+    try:
+        signal.pidfd_send_signal(fd, 9)
+    finally:
+        os.close(fd)
+"""
+MAPPED = """
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 def mapped(size, flags):
@@ -314,7 +317,7 @@ result = [resource.RLIM_INFINITY in limits, *(status[name].strip() for name in (
         [ABSENT] * 4,
     ),
     "reads the kernel's memory and messages": (
-        _OPENED
+        OPENED
         + """
 files = ('kcore', 'kmsg', 'sysrq-trigger', 'vmallocinfo', 'slabinfo', 'timer_list', 'pagetypeinfo', 'kpagecount')
 def addresses():
@@ -327,10 +330,10 @@ result = [f for f in files if opened('/proc/' + f) == 'worked'] + [tried(address
         ["EACCES"],
     ),
     "takes huge pages of the machine": (
-        _MAPPED + "result = [tried(mapped, 2 << 20, 0x40022), tried(mapped, 1 << 30, 0x78040022)]",
+        MAPPED + "result = [tried(mapped, 2 << 20, 0x40022), tried(mapped, 1 << 30, 0x78040022)]",
         ["EPERM"] * 2,
     ),
-    "reserves more addresses than any machine has memory": (_MAPPED + "result = tried(mapped, 1 << 46, 0x4022)", "ENOMEM"),
+    "reserves more addresses than any machine has memory": (MAPPED + "result = tried(mapped, 1 << 46, 0x4022)", "ENOMEM"),
     "puts itself before all others": (
         """
 first = os.sched_param(1)
@@ -342,20 +345,15 @@ result = [tried(os.sched_setscheduler, 0, os.SCHED_FIFO, first), tried(os.sched_
         ["EPERM", "EPERM", "EINVAL", "EACCES", "EACCES", "EPERM"],
     ),
     "signals by thread, by handle and by group": (
-        """
-def handle():
-    fd = os.pidfd_open({victim})
-    try:
-        signal.pidfd_send_signal(fd, 9)
-    finally:
-        os.close(fd)
+        BY_HANDLE
+        + """
 result = [tried(syscall, 234, {victim}, {victim}, 9), tried(syscall, 200, {victim}, 9), tried(handle),
           tried(os.killpg, {victim}, 9), tried(syscall, 129, {victim}, 9, 0)]
 """,
         ["ESRCH", "ESRCH", "ESRCH", "ESRCH", "EFAULT"],
     ),
     "links to what it may not reach": (
-        _OPENED
+        OPENED
         + """
 mine = os.environ['TMPDIR']
 os.symlink('/etc/shadow', mine + '/link')
@@ -433,7 +431,7 @@ result = found
         [],
     ),
     "reads what is typed": (
-        _OPENED + "result = [tried(os.ttyname, 0), os.read(0, 1).decode(), opened('/dev/tty')]",
+        OPENED + "result = [tried(os.ttyname, 0), os.read(0, 1).decode(), opened('/dev/tty')]",
         ["ENOTTY", "", "ENXIO"],
     ),
     "learns the host's name": ("result = [socket.gethostname(), tried(syscall, 170, b'mine', 4)]", ["sandbox", "EPERM"]),
@@ -471,220 +469,5 @@ with open(path) as file:
 os.unlink(path)
 """,
         "",
-    ),
-}
-
-
-FORBIDDEN = "EACCES"
-WITHOUT_NAMESPACES: dict[str, tuple[str, object]] = ATTEMPTS | {
-    "reads the password file": (_OPENED + "result = [opened(p) for p in ('/etc/passwd', '/etc/shadow')]", [FORBIDDEN] * 2),
-    "lists the homes": ("result = [tried(os.listdir, p) for p in ('/', '/home', '/root')]", [FORBIDDEN] * 3),
-    "reads the project": (
-        _OPENED + "result = [opened('{project}/manage.py'), tried(os.listdir, '{project}')]",
-        [FORBIDDEN] * 2,
-    ),
-    "reads a file of the host's /tmp": (_OPENED + "result = opened('{secret}')", FORBIDDEN),
-    "reads variable data and services": (
-        _OPENED + "result = [p for p in ('/var', '/run', '/srv', '/boot', '/sys', '/tmp') if opened(p) == 'worked']",
-        [],
-    ),
-    "opens disks and the hypervisor": (
-        _OPENED
-        + "result = [p for p in ('/dev/vda', '/dev/sda', '/dev/mem', '/dev/kvm', '/dev/fuse') if opened(p) == 'worked']",
-        [],
-    ),
-    "has only harmless devices": (
-        _OPENED + "result = [tried(os.listdir, '/dev'), *(opened(p) for p in ('/dev/ptmx', '/dev/console'))]",
-        [FORBIDDEN] * 3,
-    ),
-    "searches every environment and command line for the worker's secret": (
-        _OPENED
-        + """
-pids = (1, os.getppid(), {victim})
-kinds = ('environ', 'cmdline', 'maps')
-result = [tried(os.listdir, '/proc'), *(p for p in pids for kind in kinds if opened(f'/proc/{p}/{kind}') == 'worked')]
-""",
-        [FORBIDDEN],
-    ),
-    "finds inherited descriptors": (
-        """
-kinds = []
-for name in os.listdir('/proc/self/fd'):
-    try:
-        kinds.append(os.readlink(f'/proc/self/fd/{name}').split(':')[0])
-    except OSError:
-        pass
-allowed = {'/dev/null', 'pipe', 'socket', '/memfd', f'/proc/{os.getpid()}/fd', 'anon_inode'}
-result = [sorted(set(kinds) - allowed), kinds.count('socket')]
-""",
-        [[], 1],
-    ),
-    "calls a Unix socket of the host": (
-        """
-one, _ = socket.socketpair()
-result = [tried(socket.socket, socket.AF_UNIX), tried(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM),
-          tried(one.connect, '\\0{abstract}')]
-""",
-        ["EAFNOSUPPORT", "EAFNOSUPPORT", "EISCONN"],
-    ),
-    "signals a process outside": (
-        "result = [tried(os.kill, p, 9) for p in ({victim}, os.getppid())] + [tried(syscall, 302, {victim}, 7, 0, 0)]",
-        ["EPERM"] * 3,
-    ),
-    # The kernel says that it went well whether or not there was one that might be reached; the victim says the truth.
-    "kills everything it can": ("tried(os.kill, -1, 9); result = tried(os.kill, 1, 9)", "EPERM"),
-    "becomes root": (
-        "result = [tried(os.setuid, 0), tried(os.setgid, 0), tried(os.setgroups, [0]), tried(os.chown, os.getcwd(), 0, 0)]",
-        ["EPERM"] * 4,
-    ),
-    "asks what its first process may do": (
-        _OPENED + "result = [tried(resource.prlimit, os.getppid(), resource.RLIMIT_AS), opened(f'/proc/{os.getppid()}/mem')]",
-        ["EPERM", FORBIDDEN],
-    ),
-    "goes to the host through another process": (
-        _OPENED + "pids, ways = (1, os.getppid(), {victim}), ('root', 'cwd', 'fd', 'mem', 'exe')\n"
-        "result = [opened(f'/proc/{p}/{way}') for p in pids for way in ways]",
-        [FORBIDDEN] * 15,
-    ),
-    "signals by thread, by handle and by group": (
-        """
-def handle():
-    fd = os.pidfd_open({victim})
-    try:
-        signal.pidfd_send_signal(fd, 9)
-    finally:
-        os.close(fd)
-result = [tried(syscall, 234, {victim}, {victim}, 9), tried(syscall, 200, {victim}, 9), tried(handle)]
-""",
-        ["EPERM"] * 3,
-    ),
-    "links to what it may not reach": (
-        _OPENED
-        + """
-mine = os.environ['TMPDIR']
-os.symlink('/etc/shadow', mine + '/link')
-os.symlink('{project}', mine + '/folder')
-result = [opened(mine + '/link'), opened(mine + '/folder/manage.py'), tried(os.link, '/usr/bin/su', mine + '/su') != 'worked',
-          tried(os.rename, '/usr/bin/su', mine + '/su') != 'worked']
-os.unlink(mine + '/link'), os.unlink(mine + '/folder')
-""",
-        [FORBIDDEN, FORBIDDEN, True, True],
-    ),
-    "reads what is typed": (
-        _OPENED + "result = [tried(os.ttyname, 0), os.read(0, 1).decode(), opened('/dev/tty')]",
-        ["ENOTTY", "", FORBIDDEN],
-    ),
-    "gives a file the rights of root": (
-        """
-path = os.environ['TMPDIR'] + '/strong'
-open(path, 'w').close()
-every = (0x02000001).to_bytes(4, 'little') + b'\\xff\\xff\\xff\\xff\\x00\\x00\\x00\\x00' * 2
-result = [tried(os.setxattr, path, 'security.capability', every), tried(os.chown, path, -1, 27), tried(os.chown, path, 0, -1)]
-os.unlink(path)
-""",
-        ["EPERM"] * 3,
-    ),
-    # It can be read there: docs/sandbox.md says so.
-    "learns the host's name": ("result = tried(syscall, 170, b'mine', 4)", "EPERM"),
-    "changes the code of its own bootstrap": ("result = tried(open, '{project}/gpu_runner/child/main.py', 'a')", FORBIDDEN),
-    "fills its scratch space": (
-        """
-try:
-    with open(os.environ['TMPDIR'] + '/fill', 'wb', buffering=0) as file:
-        while file.tell() < 1 << 30:
-            file.write(bytes(1 << 20))
-except OSError as error:
-    result = errno.errorcode[error.errno], os.stat(file.name).st_size <= {tmp_bytes}
-os.unlink(file.name)
-""",
-        ["EFBIG", True],
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Bomb:
-    """`ends`: how a bare process ends. `verdict` and `refusal`: what it is called as a candidate and as a reference.
-
-    `quick`: tried everywhere; the others are for the long run behind Landlock and before the Verifier.
-    """
-
-    body: str
-    ends: type[SandboxError] = ChildCrashed
-    verdict: str = Verdict.CRASHED
-    refusal: str = "crashed"
-    quick: bool = False
-
-
-def _lasting(body: str, quick: bool = False) -> Bomb:
-    return Bomb(body, ChildTimedOut, Verdict.TIMED_OUT, "timed_out", quick)
-
-
-def _greedy(body: str, quick: bool = False) -> Bomb:
-    return Bomb(body, ChildMemory, Verdict.CRASHED, "out_of_memory", quick)
-
-
-_IGNORES = """
-for number in range(1, 65):
-    try:
-        signal.signal(number, signal.SIG_IGN)
-    except (OSError, ValueError):
-        pass
-"""
-BOMBS: dict[str, Bomb] = {
-    "takes memory": _greedy("held = []\nwhile True: held.append(b'x' * (8 << 20))", quick=True),
-    "takes shared memory": _greedy(
-        "held = []\nwhile True:\n    m = mmap.mmap(-1, 8 << 20)\n    m[:] = b'x' * (8 << 20)\n    held.append(m)"
-    ),
-    "takes memory in many processes": _greedy(
-        """
-for _ in range(20):
-    if os.fork() == 0:
-        held = b'x' * (24 << 20)
-        time.sleep(60)
-held = []
-while True:
-    held.append(b'x' * (8 << 20))
-"""
-    ),
-    "ignores every signal and spins": _lasting(_IGNORES + "while True: pass", quick=True),
-    "ignores every signal and waits in the kernel": _lasting(
-        _IGNORES + "a, b = os.pipe()\nfor _ in range(8):\n    if os.fork() == 0: break\nwhile True: os.read(a, 1)"
-    ),
-    "stops itself": _lasting("os.kill(os.getpid(), signal.SIGSTOP)"),
-    "sleeps and says nothing": _lasting("time.sleep(600)"),
-    "forks in every child": _lasting("while True:\n    try: os.fork()\n    except OSError: pass"),
-    "hides behind its name": _lasting(
-        "for _ in range(4):\n    os.fork()\nlibc.prctl(15, b') Z 0 (\\n) X', 0, 0, 0)\nwhile True: pass"
-    ),
-    "forbids others to look at it": _lasting("libc.prctl(4, 0, 0, 0, 0)\nos.fork()\nwhile True: pass"),
-    "prints without end": Bomb("while True: os.write(1, b'x' * 65536)", ChildOutputLimit, quick=True),
-    "prints errors without end from a child": Bomb(
-        "if os.fork() == 0:\n    while True: os.write(2, b'x' * 65536)\ntime.sleep(600)", ChildOutputLimit
-    ),
-    "crashes": Bomb("ctypes.string_at(0)", quick=True),
-    "leaves": Bomb("os._exit(0)"),
-    "aborts": Bomb("os.abort()"),
-    "has a clock end it": Bomb("signal.setitimer(signal.ITIMER_REAL, 0.01)\ntime.sleep(600)"),
-    "ends its whole group": Bomb("os.killpg(0, 9)"),
-    "closes every descriptor": Bomb("os.closerange(0, 4096)\nos._exit(0)"),
-    "becomes another program": Bomb("os.execv('/bin/sleep', ['sleep', '600'])"),
-    "writes over its own memory": Bomb(
-        "try:\n    with open('/proc/self/mem', 'r+b', 0) as memory:\n"
-        "        memory.seek(ctypes.cast(libc.write, ctypes.c_void_p).value & ~4095)\n        memory.write(bytes(4096))\n"
-        "except OSError: pass\nos.write(1, b'')\nos._exit(7)"
-    ),
-    "nests folders without end": Bomb(
-        "os.chdir(os.environ['TMPDIR'])\ntry:\n    for _ in range(4000):\n        os.mkdir('d' * 200)\n"
-        "        os.chdir('d' * 200)\nexcept OSError: pass\nos._exit(1)"
-    ),
-    "takes away its own rights to its folders": Bomb(
-        "for n in range(50): os.makedirs(f\"{os.environ['TMPDIR']}/{n}/a\")\n"
-        "for n in range(50): os.chmod(f\"{os.environ['TMPDIR']}/{n}\", 0)\nos._exit(1)"
-    ),
-    "leaves daemons behind": Bomb(
-        "for _ in range(10):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork(): os._exit(0)\n"
-        "        os.closerange(0, 1024)\n        while True: time.sleep(1)\nos._exit(3)",
-        quick=True,
     ),
 }

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckReport, CheckTask, Label, Source, TimeTask, TimingReport
 from gpu_runner.device import cuda_target, device_of
-from gpu_runner.peers import Job
+from gpu_runner.job import Job
 from gpu_runner.sanitizers.findings import Sanitized, What, offence
 from gpu_runner.sanitizers.run import Sanitizers
 from gpu_runner.session import Session

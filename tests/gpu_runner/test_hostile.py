@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_programs import ATTEMPTS, BOMBS, WITHOUT_NAMESPACES, filled
+from hostile_bombs import BOMBS
+from hostile_programs import ATTEMPTS, filled
+from hostile_without_namespaces import WITHOUT_NAMESPACES
 from sandboxes import LANDLOCK, SMALL, namespace_of, processes_in, run, start, worth_stealing
 
 from gpu_runner.config import SandboxKind

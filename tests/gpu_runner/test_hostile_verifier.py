@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hostile_programs import ATTEMPTS, BOMBS, WITHOUT_NAMESPACES, filled, program
+from hostile_bombs import BOMBS
+from hostile_programs import ATTEMPTS, filled, program
+from hostile_without_namespaces import WITHOUT_NAMESPACES
 from programs import PLAIN, REFERENCE
 from sandboxes import LANDLOCK, dead, worth_stealing
 
@@ -29,8 +31,8 @@ from gpu_runner.contracts import (
     TimingReport,
     Verdict,
 )
+from gpu_runner.job import held_limits
 from gpu_runner.local import LocalHands
-from gpu_runner.peers import held_limits
 from gpu_runner.sandbox import SandboxSpec, cgroup, shared_pool, slots
 from gpu_runner.sandbox.keeper.main import descendants
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckTask, Limits, Source
 from gpu_runner.device import device_of
-from gpu_runner.peers import Job
+from gpu_runner.job import Job
 from gpu_runner.sandbox import Sandbox, SandboxSpec
 from gpu_runner.sandbox.spec import Tool
 from gpu_runner.sanitizers import findings, reports, run, tools

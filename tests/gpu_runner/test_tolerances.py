@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runner.contracts import PROTOCOLS, Precision
-from gpu_runner.peers import TF32_TOLERANCE, tolerances
+from gpu_runner.tolerances import TF32_TOLERANCE, tolerances
 
 STRICT = PROTOCOLS["strict"]
 
