@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
@@ -53,8 +54,17 @@ def once(request: HttpRequest, work: Callable[[], HttpResponse]) -> HttpResponse
     return answer
 
 
+def _content(file: UploadedFile) -> str:
+    """The digest of a file's content: one that was mended keeps its name, and often its size."""
+    found = hashlib.sha256()
+    for chunk in file.chunks():
+        found.update(chunk)
+    file.seek(0)
+    return found.hexdigest()
+
+
 def _key(request: HttpRequest, word: str) -> str:
     """Somebody who goes back and changes the form sends another one, though its word is the old one."""
     said = sorted((name, values) for name, values in request.POST.lists() if name != "csrfmiddlewaretoken")
-    files = sorted((name, file.name, file.size) for name, group in request.FILES.lists() for file in group)
+    files = sorted((name, str(file.name), _content(file)) for name, group in request.FILES.lists() for file in group)
     return hashlib.sha256(json.dumps([request.path, word, said, files]).encode()).hexdigest()

@@ -59,10 +59,18 @@ def test_a_form_that_was_changed_after_going_back_is_another_one(client: Client)
     once = word(client, "/upload/")
     client.post("/upload/", OPTIONS | {"text": NEW, "once": once})
     client.post("/upload/", OPTIONS | {"text": NEW + "# changed\n", "once": once})
-    for size in (1, 2):
-        file = SimpleUploadedFile("m.py", NEW.encode() + b"#" * size)
+    for end in ("# a", "# b"):  # a file of the same name and size
+        file = SimpleUploadedFile("m.py", (NEW + end).encode())
         client.post("/upload/", OPTIONS | {"files": file, "once": once})
     assert Run.objects.count() == 4
+
+
+@pytest.mark.django_db
+def test_a_file_that_is_sent_twice_is_taken_once_and_whole(client: Client) -> None:
+    once = word(client, "/upload/")
+    for _ in range(2):
+        client.post("/upload/", OPTIONS | {"files": SimpleUploadedFile("m.py", NEW.encode()), "once": once})
+    assert Run.objects.get().revision.text == NEW
 
 
 @pytest.mark.django_db
