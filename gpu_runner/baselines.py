@@ -2,7 +2,7 @@
 
 Compiling takes longer than all else of a verification, and its arms do not change while reference, device and versions are the
 same. Whether the machine still is what it was, eager tells: it is measured with every candidate (`speed.known_holds`).
-Kept in memory by the session, and here in files, which no sandboxed process can reach.
+Kept in files that no sandboxed process can reach.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def load(name: str) -> Known | None:
 
 
 def save(name: str, known: Known) -> None:
-    """Keep it. A folder that cannot be written to costs the memory, not the job."""
+    """Keep it. Where the folder cannot be written to, the next candidate has them measured again."""
     with contextlib.suppress(OSError, HandsError):
         folder = _folder()
         scratch = folder / f"{name}.{os.getpid()}"

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
-from gpu_runner import baselines, ceilings
+from gpu_runner import ceilings
 from gpu_runner.build import build_library
 from gpu_runner.contracts import BuildTask, CandidateFiles, Protocol, Source, digest
 from gpu_runner.contracts.candidate import LIBRARY_FILE
@@ -18,7 +18,6 @@ from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
 from gpu_runner.peers import CandidatePeer, Peer, ReferencePeer
 from gpu_runner.probing import Facts, probe
-from gpu_runner.speed import Known
 from gpu_runner.values import ProgramEnded, closing
 
 KEPT = 2  # programs, each with its compiled arms: a task holds several arms of one program at a time
@@ -81,7 +80,6 @@ class Session:
         self._references: dict[tuple[str, str], ReferencePeer] = {}  # (program, arm), the longest unused first
         self._facts: dict[str, Facts] = {}
         self._counts: dict[str, dict[str, Any]] = {}
-        self._baselines: dict[str, Known] = {}
         self._measured: set[str] = set()  # targets whose ceilings were measured
 
     def __enter__(self) -> Self:
@@ -138,21 +136,6 @@ class Session:
                 counts = reference.about("counts", drawn[0])
             self._counts[key] = counts if isinstance(counts, dict) else {}
         return self._counts[key]
-
-    def baselines_key(self, job: Job, source: Source, protocol: Protocol, target: str) -> str:
-        """Under which baselines of a reference are kept."""
-        return baselines.key(self.key(job, source), protocol, device_info(target))
-
-    def baselines(self, key: str) -> Known | None:
-        """Compiled baselines that were measured before, by this session or an earlier one."""
-        if key not in self._baselines and (known := baselines.load(key)) is not None:
-            self._baselines[key] = known
-        return self._baselines.get(key)
-
-    def remember(self, key: str, known: Known) -> None:
-        """Keep measured baselines for the next candidate."""
-        self._baselines[key] = known
-        baselines.save(key, known)
 
     def reference(self, job: Job, source: Source, arm: str = "") -> ReferencePeer:
         """The program's process with its weights as constructed; `arm` names a mode of torch.compile."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from gpu_runner import baselines
 from gpu_runner.config import config, private_folder
 from gpu_runner.contracts import TimeTask, TimingReport, Verdict
 from gpu_runner.device import device_info, evict_bytes
@@ -74,8 +75,8 @@ class Timer:
     def run(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, candidate: CandidatePeer | None) -> None:
         """Raises WrongResult, ProgramRefused and ProgramEnded for what the programs do."""
         arms: dict[str, Program] = {EAGER: reference}
-        key = self.session.baselines_key(self.job, self.task.source, self.protocol, self.task.target)
-        known = self.session.baselines(key) if self._modes else None
+        key = baselines.key(self.session.key(self.job, self.task.source), self.protocol, device_info(self.task.target))
+        known = baselines.load(key) if self._modes else None
         if known is None:
             arms |= self._compiled_arms()
         if candidate is not None:
@@ -92,12 +93,12 @@ class Timer:
             self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
             self.evidence.conditions, self.evidence.cores = bench.conditions, cores()
             if self._modes and known is None and not interferes(bench.busy):
-                self.session.remember(key, self._known(bench, self.errors))
+                baselines.save(key, self._known(bench, self.errors))
             self.evidence.known = known
             if known is not None and not known_holds(self.evidence):
                 self.job.stage("eager is not as fast as when the baselines were measured: measuring them again")
                 self.evidence.known = self._baselines(reference, judge, facts)
-                self.session.remember(key, self.evidence.known)
+                baselines.save(key, self.evidence.known)
             if candidate is not None and self.protocol.second_process:
                 self.evidence.second = self._second(reference, judge, facts).samples
 
