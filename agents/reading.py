@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 MAX_SOURCE = 1_000_000  # bytes
@@ -22,3 +23,9 @@ def read_program(path: Path) -> str:
         raise Unreadable(f"The file is not UTF-8 text: {error}. Save it as UTF-8.") from error
     except OSError as error:
         raise Unreadable(f"The file cannot be read: {error.strerror or error}.") from error
+
+
+def header(text: str) -> dict[str, str]:
+    """What a program's docstring says of it: `family` and `size`, from lines such as "Family: convolution"."""
+    found: list[tuple[str, str]] = re.findall(r"^(Family|Size): ([\w-]+)", text, flags=re.MULTILINE)
+    return {name.lower(): word for name, word in found}
