@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from agents.benchmark import benchmark, keep_done, programs, read_lines
+from agents.benchmark import benchmark, keep_done, programs, provenance, read_lines
 from agents.engineers import engineer
 from agents.events import Event
 from agents.folder import FolderTaken, RunFolder
@@ -68,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--out", type=Path, help="a file for the result lines")
     many.add_argument("--resume", action="store_true", help="go on with --out: programs that have a line are left out")
     many.add_argument("--summary", type=Path, metavar="FILE", help="print the totals of a results file, and do nothing else")
+    many.add_argument(
+        "--jobs", type=_positive, help="programs under way at once (default: 1; on a GPU one per 4 cores, up to 4)"
+    )
     many.set_defaults(work=_benchmark)
 
     for command in (one, many):
@@ -168,11 +172,14 @@ def _benchmark(given: argparse.Namespace, hands: HandsFactory) -> int:
     options = _options(given, given.minutes * 60, _able(given))
     done = keep_done(given.out) if given.out.exists() else set()
     todo = [path for path in found if path.relative_to(given.folder).as_posix() not in done]
-    with _interrupts() as cancelled, hands() as workers, given.out.open("a", encoding="utf-8") as out:
+    jobs = given.jobs or (1 if options.target == "cpu" else max(1, min(4, len(os.sched_getaffinity(0)) // 4)))
+    origin = provenance(Path(__file__).resolve().parent)
+    with _interrupts() as cancelled, ExitStack() as stack, given.out.open("a", encoding="utf-8") as out:
+        workers = [stack.enter_context(hands()) for _ in range(jobs)]
         for line in benchmark(given.folder, todo, options, given.minutes * 60, workers, _say, cancelled):
-            out.write(json.dumps(line, ensure_ascii=False) + "\n")
+            out.write(json.dumps(line | origin, ensure_ascii=False) + "\n")
             out.flush()
-            _say(f"    {_short(line)}")
+            _say(f"    {line['file']}: {_short(line)}")
         interrupted = cancelled()
     lines = latest(read_lines(given.out))
     print(table(lines))
@@ -240,7 +247,9 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        _say("Ending; what runs is stopped. Once more breaks off.")
+        # A signal can arrive in the middle of a print, and a buffered stream may not be entered twice: past the buffer, then.
+        with suppress(OSError):
+            os.write(2, b"Ending; what runs is stopped. Once more breaks off.\n")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,19 +1,30 @@
-"""Many programs, one after another, in a given time: one result line each, written the moment it is known."""
+"""Many programs in a given time, as many at once as there are hands: one result line each, told the moment it is known."""
 
 from __future__ import annotations
 
 import json
+import logging
+import queue
+import secrets
+import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agents.blobs import MemoryBlobs
 from agents.headless import optimize
-from agents.reading import Unreadable, read_program
+from agents.reading import Unreadable, header, read_program
 from agents.result import line_of, refused_line
 from agents.state import Options
 from agents.summary import Line
-from gpu_runner.hands import Hands
+from gpu_runner.contracts import BuildTask, Progress, Report, Task
+from gpu_runner.hands import Cancelled, Hands
+
+log = logging.getLogger(__name__)
 
 REDONE = frozenset({"failed", "cancelled"})  # verdicts that say nothing of the program: a resumed benchmark tries it again
 LEAST_S = 10.0  # below this share of time nothing can be measured
@@ -50,29 +61,72 @@ def keep_done(path: Path) -> set[str]:
     return {str(line["file"]) for line in done}
 
 
+class Turns:
+    """One program's hands among several: builds need no device and run at once, everything that measures waits for its turn."""
+
+    def __init__(self, hands: Hands, device: threading.Lock, cancelled: Callable[[], bool]) -> None:
+        self._hands, self._device, self._cancelled = hands, device, cancelled
+
+    def perform(
+        self, task: Task, progress: Callable[[Progress], None] = lambda p: None, cancelled: Callable[[], bool] = lambda: False
+    ) -> Report:
+        """See `gpu_runner.hands.Hands`."""
+        if isinstance(task, BuildTask):
+            return self._hands.perform(task, progress, cancelled)
+        while not self._device.acquire(timeout=0.5):
+            if cancelled() or self._cancelled():
+                raise Cancelled
+        try:
+            return self._hands.perform(task, progress, cancelled)
+        finally:
+            self._device.release()
+
+
 def benchmark(
     root: Path,
     todo: list[Path],
     options: Options,
     seconds: float,
-    hands: Hands,
+    hands: Sequence[Hands],
     say: Callable[[str], None] = lambda text: None,
     cancelled: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Line]:
-    """One line per program of `todo`, in order, in `seconds` of wall clock in all.
+    """One line per program of `todo`, as each is done, in `seconds` of wall clock in all.
 
-    Each program gets an equal share of the time that is left; what it does not use goes to those after it. A program that
-    cannot be read or does not work gets a line that says so. Once `cancelled()` turns true no further program is begun.
+    As many programs are under way as there are `hands`; of what they do, builds alone run side by side, and one program at a
+    time has the device. They are begun in order, each with an equal share of the time that is left; what it does not use goes
+    to those after it. A program that cannot be read, does not work or breaks this process' own code gets a line that says so.
+    Once `cancelled()` turns true no further program is begun.
     """
     until = clock() + seconds
-    for number, path in enumerate(todo):
-        if cancelled():
-            return
-        name = path.relative_to(root).as_posix()
-        share = (until - clock()) / (len(todo) - number)
-        say(f"[{number + 1}/{len(todo)}] {name}, {max(0.0, share):.0f} s")
-        yield _one(path, name, options, share, hands, cancelled, clock)
+    device, free = threading.Lock(), queue.SimpleQueue[Hands]()
+    for one in hands:
+        free.put(one)
+    waiting = list(enumerate(todo))
+    with ThreadPoolExecutor(len(hands), thread_name_prefix="program") as pool:
+        under_way: set[Future[Line]] = set()
+
+        def begin() -> None:
+            number, path = waiting.pop(0)
+            name = path.relative_to(root).as_posix()
+            share = (until - clock()) * min(len(hands), len(waiting) + 1) / (len(waiting) + 1)
+            say(f"[{number + 1}/{len(todo)}] {name}, {max(0.0, share):.0f} s")
+
+            def work() -> Line:
+                mine = free.get()
+                try:
+                    return _one(path, name, options, share, Turns(mine, device, cancelled), cancelled, clock)
+                finally:
+                    free.put(mine)
+
+            under_way.add(pool.submit(work))
+
+        while under_way or (waiting and not cancelled()):
+            while waiting and len(under_way) < len(hands) and not cancelled():
+                begin()
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
 
 
 def _one(
@@ -85,13 +139,33 @@ def _one(
     clock: Callable[[], float],
 ) -> Line:
     began = clock()
+
+    def without_run(reason: str, verdict: str) -> Line:
+        return refused_line(name, options, reason, clock() - began, verdict)
+
     try:
         text = read_program(path)
     except Unreadable as error:
-        return refused_line(name, options, str(error), clock() - began)
+        return without_run(str(error), "refused")
+    words = {"family": None, "size": None} | header(text)
     if share < LEAST_S:
         reason = f"Its share of the time is {max(0.0, share):.0f} s, too little to measure anything; give more minutes."
-        return refused_line(name, options, reason, clock() - began, verdict="failed")
+        return without_run(reason, "failed") | words
     bounded = options.model_copy(update={"budget": options.budget.model_copy(update={"wall_s": share})})
-    state = optimize(text, bounded, hands, MemoryBlobs(), cancelled=cancelled, name=name)
-    return line_of(state, name, clock() - began)
+    try:
+        state = optimize(text, bounded, hands, MemoryBlobs(), cancelled=cancelled, name=name)
+    except Exception as error:  # a fault of ours on one program must not cost the results of the others
+        log.exception("the run of %s broke", name)
+        return without_run(f"The run broke: {type(error).__name__}: {error}"[:1000], "failed") | words
+    return line_of(state, name, clock() - began) | words
+
+
+def provenance(root: Path) -> dict[str, str | None]:
+    """What every line of one invocation shares: `run_id`, the time it began, and the commit of the code (`+` where files differ
+    from it; None outside a repository)."""
+    commit = None
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+        commit = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+    began = datetime.now(UTC)
+    return {"run_id": f"{began:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", "began": f"{began:%Y-%m-%dT%H:%M:%SZ}", "commit": commit}

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Line = dict[str, Any]
 THRESHOLDS = (1.0, 1.2, 1.5, 2.0, 4.0)
 AGAINST = {"eager": ("speedup_vs_eager", "ci_low"), "compile": ("speedup_vs_compile", "ci_compile_low")}
+
+
+GROUPS: dict[str, Callable[[Line], str]] = {
+    "folder": lambda line: str(line["file"]).rpartition("/")[0],
+    "size": lambda line: str(line.get("size") or ""),
+    "family": lambda line: str(line.get("family") or ""),
+}
+BRIEF = ("programs", "verified", "faster than eager", "faster than compile", "over eager", "over compile", "coverage")
 
 
 def latest(lines: Sequence[Line]) -> list[Line]:
@@ -25,7 +33,8 @@ def degenerate(line: Line) -> bool:
 def totals(lines: Sequence[Line]) -> dict[str, Any]:
     """Counts by verdict and, against eager and against torch.compile: `fast_p` (share of all programs that are verified and
     more than p times as fast), the same by the interval's lower bound, and two geometric means (all programs with anything
-    unverified as 1; verified ones alone). Degenerate programs are counted, and shown apart."""
+    unverified as 1; verified ones alone). Degenerate programs are counted, and shown apart. `groups` has the same in short for
+    each folder, size class and family; `runs` says which invocations and commits the lines come from."""
     verdicts = Counter(str(line["verdict"]) for line in lines)
     return {
         "programs": len(lines),
@@ -33,6 +42,8 @@ def totals(lines: Sequence[Line]) -> dict[str, Any]:
         "speeds": dict(sorted(Counter(str(line.get("speed")) for line in lines if _verified(line)).items())),
         "degenerate": [line["file"] for line in lines if degenerate(line)],
         "against": {name: _against(lines, value, low) for name, (value, low) in AGAINST.items()},
+        "groups": {word: _groups(lines, key) for word, key in GROUPS.items()},
+        "runs": sorted({(str(line["run_id"]), str(line.get("commit"))) for line in lines if line.get("run_id")}),
         "wall_s": sum(float(line.get("wall_s") or 0.0) for line in lines),
     }
 
@@ -59,6 +70,37 @@ def _against(lines: Sequence[Line], value: str, low: str) -> dict[str, Any]:
     }
 
 
+def _groups(lines: Sequence[Line], key: Callable[[Line], str]) -> dict[str, dict[str, Any]]:
+    names = sorted({key(line) for line in lines} - {""})
+    return {name: brief([line for line in lines if key(line) == name]) for name in names}
+
+
+def brief(lines: Sequence[Line]) -> dict[str, Any]:
+    """One row of the table by groups, keyed by `BRIEF`. Faster: by the interval's lower bound. The means are geometric, over
+    all programs, with whatever is unverified or unmeasured as 1. Coverage: the mean share of the device time of a verified
+    program that its own kernels take; None where nothing was profiled."""
+    against = {name: _against(lines, value, low) for name, (value, low) in AGAINST.items()}
+    covered = [
+        float(line["operator_coverage"]) for line in lines if _verified(line) and line.get("operator_coverage") is not None
+    ]
+    faster = [sum(_verified(line) and (line.get(low) or 0.0) > 1.0 for line in lines) for _, low in AGAINST.values()]
+    means = [against[name]["geomean_all"] for name in AGAINST]
+    coverage = sum(covered) / len(covered) if covered else None
+    return dict(zip(BRIEF, (len(lines), sum(map(_verified, lines)), *faster, *means, coverage), strict=True))
+
+
+def _group_rows(groups: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+    rows = []
+    for word, members in groups.items():
+        if not members:
+            continue
+        rows.append(f"{word:<20}" + "".join(f"{name:>{len(name) + 2}}" for name in BRIEF))
+        for name, row in members.items():
+            cells = (str(row[b]) if b in BRIEF[:4] else _percent(row[b]) if b == "coverage" else _times(row[b]) for b in BRIEF)
+            rows.append(f"  {name:<18}" + "".join(f"{cell:>{len(b) + 2}}" for b, cell in zip(BRIEF, cells, strict=True)))
+    return rows
+
+
 def table(lines: Sequence[Line]) -> str:
     """The totals for people."""
     sums = totals(lines)
@@ -72,7 +114,9 @@ def table(lines: Sequence[Line]) -> str:
         means = f"{_times(sum_['geomean_all']):<15}{_times(sum_['geomean_verified'])}"
         rows.append(f"{name:<10}{sum_['measured']:<10}{shares}{means}")
         shares = "".join(f"{_percent(sum_['significant_fast_p'][f'{p:g}']):<12}" for p in THRESHOLDS)
-        rows.append(f"{'':<10}{'by lower bound':<10}"[:20] + shares)
+        rows.append(f"{'':<4}{'by lower bound':<16}" + shares)
+    rows += _group_rows({"all": {"": brief(lines)}, **sums["groups"]})
+    rows += [f"run {run} at commit {commit}" for run, commit in sums["runs"]]
     errors = [f"  {line['file']}: {line['error']}" for line in lines if line.get("error")]
     return "\n".join([*rows, *(["not done, and why:", *errors] if errors else [])])
 

@@ -51,7 +51,7 @@ def main() -> int:
     mode = "a" if options.resume else "w"
     with options.out.open(mode, encoding="utf-8") as out, LocalHands() as hands:
         for line in benchmark(
-            root, todo, wish, options.minutes * 60, hands, lambda text: print(text, file=sys.stderr, flush=True)
+            root, todo, wish, options.minutes * 60, [hands], lambda text: print(text, file=sys.stderr, flush=True)
         ):
             out.write(json.dumps(line, ensure_ascii=False) + "\n")
             out.flush()

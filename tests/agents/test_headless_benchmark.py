@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from agents.__main__ import main
 from agents.benchmark import benchmark, programs, read_lines
 from agents.engineers import CodeAnswer, Context, PlanAnswer
 from agents.engineers.scripted import Scripted
+from agents.headless import optimize
 from agents.state import Candidate, Options, Todo
 from agents.summary import latest, table, totals
 from gpu_runner.contracts import CandidateFiles, Refusal
@@ -102,7 +105,7 @@ def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
     chosen: Options = options(scripted_name(Scripted()))
     todo_list = [path for path in programs(folder) if path.name != "broken.py"]
     said: list[str] = []
-    result = list(benchmark(folder, todo_list, chosen, 100.0, Slow(), said.append, clock=lambda: now[0]))
+    result = list(benchmark(folder, todo_list, chosen, 100.0, [Slow()], said.append, clock=lambda: now[0]))
     shares = [int(text.rsplit(" ", 2)[1]) for text in said]
     assert shares[0] == 33
     assert shares[1] == (100 - 60) // 2
@@ -110,8 +113,77 @@ def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
     assert "too little" in result[2]["error"]
 
 
+def test_builds_run_side_by_side_and_what_measures_runs_alone(folder: Path, engineer: str) -> None:
+    together = threading.Barrier(2, timeout=20)
+    measuring: list[str] = []
+
+    class Watched(FakeHands):
+        def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
+            if task.kind == "build":
+                together.wait()  # breaks unless the other program builds as well
+                return super().perform(task, progress, cancelled)
+            measuring.append(task.kind)
+            assert len(measuring) == 1
+            time.sleep(0.01)
+            report = super().perform(task, progress, cancelled)
+            measuring.pop()
+            return report
+
+    two = [path for path in programs(folder) if path.name in ("a.py", "c.py")]
+    result = list(benchmark(folder, two, options(engineer), 100.0, [Watched(), Watched()]))
+    assert sorted(line["verdict"] for line in result) == ["verified", "verified"]
+
+
+def test_a_run_that_breaks_our_own_code_costs_one_line(
+    folder: Path, engineer: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(text: str, *more: Any, **named: Any) -> Any:
+        if "b.py" in text:
+            raise RuntimeError("boom")
+        return optimize(text, *more, **named)
+
+    monkeypatch.setattr("agents.benchmark.optimize", breaks)
+    two = [path for path in programs(folder) if path.name in ("a.py", "b.py")]
+    result = {line["file"]: line for line in benchmark(folder, two, options(engineer), 100.0, [FakeHands()])}
+    assert result["level1/a.py"]["verdict"] == "verified"
+    assert result["level1/b.py"]["verdict"] == "failed"
+    assert "boom" in result["level1/b.py"]["error"]
+
+
+def test_a_line_says_which_invocation_and_commit_it_comes_from_and_what_the_program_says_of_itself(
+    folder: Path, tmp_path: Path, engineer: str
+) -> None:
+    (folder / "level1" / "a.py").write_text(f'"""A thing\n\nFamily: gemm-chain\nSize: large\n"""\n\n{SOURCE}')
+    out = tmp_path / "results.jsonl"
+    given = ["benchmark", str(folder), "--engineer", engineer, "--minutes", "5", "--out", str(out), "--jobs", "2"]
+    assert main(given, lambda: nullcontext(FakeHands())) == 0
+    rows = {line["file"]: line for line in lines(out)}
+    assert len({line["run_id"] for line in rows.values()}) == 1
+    assert rows["level1/a.py"]["commit"]
+    assert (rows["level1/a.py"]["family"], rows["level1/a.py"]["size"]) == ("gemm-chain", "large")
+    assert rows["level1/b.py"]["family"] is None
+
+
+def test_the_totals_are_split_by_folder_size_and_family_with_failures_as_one() -> None:
+    some = [
+        line("ops/a.py", eager=4.0, low=3.9, family="matmul", size="large", operator_coverage=0.5, speedup_vs_compile=2.0,
+             ci_compile_low=1.9, run_id="r1", commit="abc"),
+        line("ops/b.py", "no-gain", family="matmul", size="small", run_id="r2", commit="abc"),
+        line("models/c.py", eager=3.0, low=0.9, family="cnn", size="large", operator_coverage=1.0),
+    ]  # fmt: skip
+    sums = totals(some)
+    assert sums["groups"]["family"]["matmul"] == {
+        "programs": 2, "verified": 1, "faster than eager": 1, "faster than compile": 1,
+        "over eager": pytest.approx(2.0), "over compile": pytest.approx(math.sqrt(2.0)), "coverage": 0.5,
+    }  # fmt: skip
+    assert sums["groups"]["size"]["large"]["faster than eager"] == 1
+    assert list(sums["groups"]["folder"]) == ["models", "ops"]
+    assert sums["runs"] == [("r1", "abc"), ("r2", "abc")]
+    assert "run r2 at commit abc" in table(some)
+
+
 def test_an_interrupted_benchmark_begins_no_further_program(folder: Path) -> None:
-    assert list(benchmark(folder, programs(folder), options(), 100.0, FakeHands(), cancelled=lambda: True)) == []
+    assert list(benchmark(folder, programs(folder), options(), 100.0, [FakeHands()], cancelled=lambda: True)) == []
 
 
 def line(
