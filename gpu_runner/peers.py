@@ -328,8 +328,9 @@ class CandidatePeer(Program):
         """`calls` forwards on inputs in memory of exactly their size, for a sanitizer to watch."""
         self.ask("watched", {"inputs": inputs.manifest, "calls": calls}, [inputs.memory], timeout=timeout)
 
-    def profile(self, inputs: Value, iterations: int) -> Any:
-        return self.ask("profile", {"inputs": inputs.manifest, "iterations": iterations}, [inputs.memory])
+    def profile(self, inputs: Value, budget_s: float) -> Any:
+        """As many forwards under torch.profiler as fill `budget_s` seconds (see `child.profiling`)."""
+        return self.ask("profile", {"inputs": inputs.manifest, "budget_s": budget_s}, [inputs.memory])
 
 
 def start(

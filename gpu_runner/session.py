@@ -31,6 +31,21 @@ class NotBuilt(Exception):
         self.log = log
 
 
+def laid_out(job: Job, candidate: CandidateFiles, target: str) -> tuple[dict[str, str | bytes], tuple[str, ...]]:
+    """(the candidate's files with its built library, names of the kernels in that). Raises NotBuilt."""
+    files: dict[str, str | bytes] = dict(candidate.files)
+    kernels: tuple[str, ...] = ()
+    if candidate.kernel_sources:
+        order = BuildTask(target=target, limits=job.limits, candidate=candidate)
+        report, library = build_library(order, job.progress, job.cancelled)
+        if not report.ok:
+            first = report.diagnostics[0] if report.diagnostics else "see the log"
+            raise NotBuilt(f"The kernels do not build: {first}", report.log)
+        files[LIBRARY_FILE] = library
+        kernels = report.kernels
+    return files, kernels
+
+
 class Opening:
     """A candidate's process being made in the background: build, start. `load` waits for it and runs the program's own code."""
 
@@ -42,16 +57,7 @@ class Opening:
 
     @staticmethod
     def _start(job: Job, candidate: CandidateFiles, target: str) -> CandidatePeer:
-        files: dict[str, str | bytes] = dict(candidate.files)
-        kernels: tuple[str, ...] = ()
-        if candidate.kernel_sources:
-            order = BuildTask(target=target, limits=job.limits, candidate=candidate)
-            report, library = build_library(order, job.progress, job.cancelled)
-            if not report.ok:
-                first = report.diagnostics[0] if report.diagnostics else "see the log"
-                raise NotBuilt(f"The kernels do not build: {first}", report.log)
-            files[LIBRARY_FILE] = library
-            kernels = report.kernels
+        files, kernels = laid_out(job, candidate, target)
         peer = CandidatePeer.start(job, files)
         peer.kernels = kernels
         return peer

@@ -20,6 +20,29 @@ _READ_ALL = {"add", "sub", "rsub", "mul", "div", "pow", "neg", "exp", "log", "sq
              "linalg_vector_norm", "cumsum", "logsumexp", "prod", "clamp"}  # fmt: skip
 
 
+# Operations that move values and compute none.
+_NO_ARITHMETIC = {"copy", "clone", "_to_copy", "empty", "empty_like", "zeros", "ones", "full", "fill", "zero", "arange", "cat",
+                  "stack", "index_select", "index", "gather", "embedding", "masked_fill", "where", "constant_pad_nd", "flip",
+                  "roll", "scatter", "index_put", "repeat", "contiguous", "ones_like", "zeros_like", "new_zeros", "new_empty",
+                  "tril", "triu", "scalar_tensor", "max_pool2d_with_indices", "upsample_nearest2d"}  # fmt: skip
+
+
+_RECURRENT = {"mkldnn_rnn_layer", "_cudnn_rnn"}  # (steps and batch of the input) × (weights), and no formula of torch's own
+
+
+def _recurrent(args: tuple[Any, ...]) -> int:
+    """Multiplications and additions of the gates' products; `args` begin with the input, then the weights."""
+    given = [t for value in args[1:] for t in (value if isinstance(value, list | tuple) else [value])]
+    weights = sum(t.numel() for t in given if isinstance(t, torch.Tensor) and t.dim() == 2)
+    return 2 * args[0].shape[0] * args[0].shape[1] * weights
+
+
+def _elements(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel()
+    return max((_elements(item) for item in value), default=0) if isinstance(value, list | tuple) else 0
+
+
 def _bytes(value: Any) -> int:
     if isinstance(value, torch.Tensor):
         return value.numel() * value.element_size()
@@ -39,14 +62,20 @@ class _Counter(TorchDispatchMode):
         name = func._schema.name.split("::")[-1]
         if name in _VIEWS:
             return result
-        entry = self.ops.setdefault(f"aten::{name}", {"count": 0, "flops": 0, "bytes": 0})
+        entry = self.ops.setdefault(f"aten::{name}", {"count": 0, "flops": 0, "bytes": 0, "arithmetic": 0})
         if name.rstrip("_") in _READ_ALL:
             self._note_reads([*args, *(kwargs or {}).values()])
         entry["count"] += 1
         entry["bytes"] += _bytes(args) + _bytes(list((kwargs or {}).values())) + _bytes(result)
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
-            entry["flops"] += int(formula(*args, **(kwargs or {}), out_val=result))
+            flops = int(formula(*args, **(kwargs or {}), out_val=result))
+            entry["flops"] += flops
+            entry["arithmetic"] += flops
+        elif name in _RECURRENT:
+            entry["arithmetic"] += _recurrent(args)
+        elif name.rstrip("_") not in _NO_ARITHMETIC:
+            entry["arithmetic"] += max([_elements(result), *(_elements(value) for value in args)])
         return result
 
     def _note_reads(self, values: list[Any]) -> None:
@@ -58,6 +87,9 @@ class _Counter(TorchDispatchMode):
 
 def count(reference: Any, inputs: list[Any]) -> dict[str, Any]:
     """FLOPs (matrix products, convolutions, attention) and bytes of each kind of operation in one forward.
+
+    `arithmetic` of a kind is an estimate beside `flops`: recurrent layers' products too, and of what has no formula one
+    operation for each element of its largest operand or result.
 
     `bytes` of the whole counts each input, parameter, buffer and result once: what a program that wastes nothing moves.
     `must_read` counts inputs, parameters and buffers as far as one operation was seen to read all of them: a program that

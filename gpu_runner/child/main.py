@@ -114,13 +114,18 @@ def serve(control_fd: int, limits: dict) -> None:
 
 
 def start(argv: list[str]) -> None:
-    """Makes this folder importable as a package under a name that no program uses, without adding a folder to `sys.path`."""
+    """Makes this folder importable as a package under a name that no program uses, without adding a folder to `sys.path`.
+
+    `program ORDER`: instead of answering a parent, be the program that a profiler was started around.
+    """
     here = os.path.dirname(os.path.abspath(__file__))
     name = "stitch_child"
     spec = importlib.util.spec_from_file_location(name, os.path.join(here, "__init__.py"), submodule_search_locations=[here])
     package = importlib.util.module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
+    if argv[1] == "program":
+        sys.exit(importlib.import_module(f"{name}.profiled").run(argv[2]))
     importlib.import_module(f"{name}.main").serve(int(argv[1]), json.loads(argv[2]))
 
 

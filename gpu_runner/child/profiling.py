@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import itertools
 import json
 import os
 import resource
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +19,9 @@ from . import own, tensors
 from .arm import Arm, arithmetic
 
 ITERATION = "stitchweb_iter"
-MAX_ROWS = 20_000
+MAX_ROWS = 40_000
+LEAST, MOST, MOST_SHORT = 3, 20, 200  # forwards
+SHORT_NS = 3_000_000  # which a range should last at least
 EVENT_BYTES = 5 << 19  # of an answer's 8 MiB
 _KEPT = (  # what the parent asks of a row of the GPU or a call
     "correlation", "device", "stream", "bytes", "grid", "block", "registers per thread", "shared memory",
@@ -34,48 +40,101 @@ _CATEGORIES = {
 
 
 def profile(arm: Arm, payload: dict[str, Any], fd: int) -> dict[str, Any]:
-    """Rows `[category, name, start_ns, duration_ns, thread]` of `iterations` forwards, and what the processor did unprofiled.
+    """Rows `[category, name, start_ns, duration_ns, thread]` of some forwards, and what the processor did unprofiled.
 
-    `usage`: wall and processor nanoseconds of the same forwards without the profiler, for the parallel efficiency. `events`, on
-    a GPU: the same rows and the calls between them as the trace's own events, with the arguments in _KEPT.
+    `iterations` says how many; without it as many as fill `budget_s` seconds, LEAST to MOST, and more of short ones. On a GPU
+    they follow each other as they do in use, without a wait of ours between them. `usage`: wall, processor and waiting
+    nanoseconds of the same forwards without the profiler, for the parallel efficiency, and the median of one. `events`, on a
+    GPU: the same rows and the calls between them as the trace's own events, with the arguments in _KEPT.
     """
-    inputs = tensors.read(payload["inputs"], fd, arm.device)
-    iterations = int(payload["iterations"])
+    forward, on_gpu = forward_of(arm, payload["inputs"], fd), arm.device != "cpu"
 
-    def forward() -> None:
-        with arithmetic(arm.precision, arm.device):
-            arm.model(*inputs)
-        if arm.device != "cpu":
+    def rest() -> None:
+        if on_gpu:
             torch.cuda.synchronize()
 
     forward()
-    before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
+    rest()
+    start = time.perf_counter_ns()
+    forward()
+    rest()
+    iterations = payload.get("iterations") or _count(time.perf_counter_ns() - start, payload["budget_s"])
+    iterations = max(min(LEAST, iterations), min(iterations, MAX_ROWS // _rows_of(forward)))
+    before, waited, times = resource.getrusage(resource.RUSAGE_SELF), _waited(), [time.perf_counter_ns()]
     for _ in range(iterations):
         forward()
-    wall = time.perf_counter_ns() - start
-    after = resource.getrusage(resource.RUSAGE_SELF)
+        times.append(time.perf_counter_ns())
+    rest()
+    wall = time.perf_counter_ns() - times[0]
+    after, waited = resource.getrusage(resource.RUSAGE_SELF), _waited() - waited
     busy = int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9)
     activities = [torch.profiler.ProfilerActivity.CPU]
-    if arm.device != "cpu":
+    if on_gpu:
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     own.annotate(True)
     try:
         with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
+            if on_gpu:
+                forward()  # so that the first one that counts finds the device at work, as all others do
             for _ in range(iterations):
                 with torch.profiler.record_function(ITERATION):
                     forward()
+            rest()
     finally:
         own.annotate(False)
     trace = _trace(profiler)
     rows, lost = _rows(trace)
     return {
         "rows": rows,
-        "events": _events(trace) if arm.device != "cpu" else None,
+        "events": _events(trace) if on_gpu else None,
         "lost": lost,
         "iterations": iterations,
-        "usage": {"wall_ns": wall, "cpu_ns": busy, "threads": torch.get_num_threads()},
+        "usage": {
+            "wall_ns": wall,
+            "forward_ns": wall // iterations
+            if on_gpu
+            else sorted(b - a for a, b in itertools.pairwise(times))[iterations // 2],
+            "cpu_ns": busy,
+            "waited_ns": max(0, waited),
+            "threads": torch.get_num_threads(),
+        },
+        "sm_count": torch.cuda.get_device_properties(0).multi_processor_count if on_gpu else None,
+        "cache_bytes": torch.cuda.get_device_properties(0).L2_cache_size if on_gpu else None,
         "torch": torch.__version__,
     }
+
+
+def forward_of(arm: Arm, manifest: dict[str, Any], fd: int) -> Callable[[], None]:
+    """One forward of the program on these inputs, with nothing of ours around it."""
+    inputs = tensors.read(manifest, fd, arm.device)
+
+    def forward() -> None:
+        with arithmetic(arm.precision, arm.device):
+            arm.model(*inputs)
+
+    return forward
+
+
+def _count(call_ns: int, budget_s: float) -> int:
+    """How many forwards tell something: a range of a millisecond says nothing, one of minutes no more than one of seconds."""
+    fit = max(LEAST, min(MOST, int(budget_s * 1e9 / max(1, call_ns))))
+    return max(fit, min(MOST_SHORT, int(SHORT_NS / max(1, call_ns))))
+
+
+def _rows_of(forward: Callable[[], None]) -> int:
+    """How many rows one forward makes: a trace of more than are kept takes seconds to write for nothing."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profiler:
+        forward()
+    return max(1, len(profiler.profiler.kineto_results.events()))
+
+
+def _waited() -> int:
+    """Nanoseconds that threads of this process were ready and had no core, for others were on it; 0 where nothing says so."""
+    total = 0
+    for path in glob.glob("/proc/self/task/*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
+            total += int(file.read().split()[1])
+    return total
 
 
 def _trace(profiler: Any) -> list[dict[str, Any]]:
@@ -110,9 +169,13 @@ def _events(trace: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _rows(trace: list[dict[str, Any]]) -> tuple[list[list[Any]], int]:
+    """(the rows that fit, how many were left out); an iteration that does not fit is none."""
     rows = [[e["cat"], e["name"][:200], round(e["ts"] * 1000), round(e["dur"] * 1000), str(e.get("tid", ""))] for e in trace]
     rows.sort(key=lambda row: (row[2], -row[3]))
     first = rows[0][2] if rows else 0
     for row in rows:
         row[2] -= first
-    return rows[:MAX_ROWS], max(0, len(rows) - MAX_ROWS)
+    kept, rest = rows[:MAX_ROWS], rows[MAX_ROWS:]
+    if rest:
+        kept = [row for row in kept if row[1] != ITERATION or row[2] + row[3] <= rest[0][2]]
+    return kept, len(rest)

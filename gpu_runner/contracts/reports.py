@@ -221,7 +221,10 @@ class TimingReport(Contract):
 
 
 class ProfileReport(Contract):
-    """A ProfileSummary (schema `stitchweb.profile/1`, documented in docs/profiling.md) and the sentence over it."""
+    """A ProfileSummary (schema `stitchweb.profile/1`, documented in docs/profiling.md) and the sentence over it.
+
+    `cached`: it was measured before, on the same device under the same versions.
+    """
 
     kind: Literal["profile"] = "profile"
     role: Literal["reference", "candidate"]
@@ -230,6 +233,7 @@ class ProfileReport(Contract):
     summary: dict[str, Any] | None = None
     coverage: float | None = None
     finding: str = ""
+    cached: bool = False
     device: DeviceInfo | None = None
     seconds: float = 0.0
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_runner.contracts import DeviceInfo
-from gpu_runner.profile.judging import fact, verdict
+from gpu_runner.profile.estimates import Work
 from gpu_runner.profile.names import clean, short
 from gpu_runner.profile.rows import OWN, Row, iterations, nest, walk
 from gpu_runner.profile.system import SCHEMA
@@ -17,19 +15,7 @@ from gpu_runner.stats import median
 MAX_KERNELS = 60
 MAX_NODES = 4000
 SMALL_OP_NS = 10_000
-MANY_OPS = 20
-MEMORY_SHARE = 0.6  # of the measured bandwidth
-COMPUTE_SHARE = 0.6
-LOW_EFFICIENCY = 0.5
 UNSEEN = "(python and dispatch)"
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one forward must do, where it is known."""
-
-    flops: int = 0
-    bytes: int = 0
 
 
 def summarise_host(
@@ -42,7 +28,7 @@ def summarise_host(
     runs = iterations(nest(rows))
     wall = sum(run.duration for run in runs)
     count = max(1, len(runs))
-    leaves, own_ns, ops = _by_name(runs)
+    leaves, own_ns, pieces = _by_name(runs, work)
     usage = _usage(answer)
     coverage = min(1.0, own_ns / wall) if wall else None
     measured, unknown = (
@@ -61,14 +47,16 @@ def summarise_host(
         },
         "target": {
             "role": role, "program_sha256": program_sha256, "iterations": len(runs), "forward_ns": usage["forward_ns"] or None,
-            "flops": work.flops or None, "bytes": work.bytes or None,
+            "flops": work.flops or None, "bytes": work.bytes or None, "moved_bytes": work.moved,
         },
         "device": _device(device),
         "window": {"start_ns": 0, "end_ns": wall, "wall_ns": wall, "basis": "annotation"},
         "gpu": None,
         "cpu": {
             "cpu_time_ns": usage["cpu_ns"], "threads": usage["threads"], "parallel_eff_pct": usage["efficiency_pct"],
-            "op_count": len(ops) // count, "median_op_ns": int(median(ops)) if ops else None,
+            "cores_used": usage["cores_used"], "op_count": len(pieces) // count,
+            "median_op_ns": int(median(pieces)) if pieces else None,
+            "small_pct": _small_pct(pieces, wall),
         },
         "copies": [],
         "api": [],
@@ -111,27 +99,41 @@ def _device(device: DeviceInfo | None) -> dict[str, Any]:
 def _usage(answer: dict[str, Any]) -> dict[str, Any]:
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    numbers = {k: usage.get(k) if isinstance(usage.get(k), int) else None for k in ("wall_ns", "cpu_ns", "threads")}
+    names = ("wall_ns", "cpu_ns", "threads", "waited_ns", "forward_ns")
+    numbers = {k: usage.get(k) if isinstance(usage.get(k), int) else None for k in names}
     wall, threads = numbers["wall_ns"] or 0, max(1, numbers["threads"] or 1)
     repeats = answer.get("iterations")
-    efficiency = 100.0 * (numbers["cpu_ns"] or 0) / (wall * threads) if wall else None
+    # Cores that others held while threads of ours were ready are not the program's to use.
+    had = max(wall, wall * threads - min(numbers["waited_ns"] or 0, wall * (threads - 1)))
+    efficiency = min(100.0, 100.0 * (numbers["cpu_ns"] or 0) / had) if wall else None
     each = wall // repeats if isinstance(repeats, int) and repeats > 0 else 0
-    return {**numbers, "threads": threads if wall else None, "efficiency_pct": efficiency, "forward_ns": each}
+    each = numbers["forward_ns"] or each
+    return {
+        **numbers, "threads": threads if wall else None, "efficiency_pct": efficiency, "forward_ns": each,
+        "cores_used": efficiency * threads / 100.0 if efficiency is not None else None,
+    }  # fmt: skip
 
 
-def _by_name(runs: list[Row]) -> tuple[dict[str, list[int]], int, list[int]]:
-    """(self times by name, nanoseconds inside own functions, durations of top-level operations)."""
+def _by_name(runs: list[Row], work: Work) -> tuple[dict[str, list[int]], int, list[int]]:
+    """(self times by name, nanoseconds inside own functions, self times of the rows that work: those known to do an operation's
+    work, own functions, and where no work is known every row)."""
     leaves: dict[str, list[int]] = defaultdict(list)
-    own, ops = 0, []
+    own, pieces = 0, []
     for run in runs:
-        ops += [child.duration for child in run.children]
         leaves[UNSEEN].append(run.self_ns)
         for row in walk(run):
             if row is run:
                 continue
             leaves[row.name].append(row.self_ns)
             own += row.duration if row.name.startswith(OWN) else 0
-    return leaves, own, ops
+            if not work.done or row.name in work.done or row.name.startswith(OWN):
+                pieces.append(row.self_ns)
+    return leaves, own, pieces
+
+
+def _small_pct(pieces: list[int], wall: int) -> float | None:
+    """Per cent of the forwards outside of working rows that take SMALL_OP_NS or longer: calls, dispatch, Python."""
+    return 100.0 * (1.0 - min(wall, sum(ns for ns in pieces if ns >= SMALL_OP_NS)) / wall) if wall else None
 
 
 def _kernels(leaves: dict[str, list[int]], wall: int) -> list[dict[str, Any]]:
@@ -177,57 +179,3 @@ def _merged(runs: list[Row], count: int, room: list[int] | None = None) -> list[
             }
         )
     return nodes
-
-
-def cpu_verdicts(summary: Mapping[str, Any], coverage: float | None = None) -> list[dict[str, Any]]:
-    """What bounds the program; the first rule that holds. Without unprofiled forwards only the operations are judged."""
-    cpu, device, target = summary["cpu"], summary["device"], summary["target"]
-    kernels = summary["kernels"]
-    each = target.get("forward_ns") or 0
-    if not kernels or not summary["window"]["wall_ns"] or (summary["figures"]["cpu"]["status"] == "measured" and not each):
-        sentence = "The profile holds too little to say what bounds the program."
-        return [verdict("system", "insufficient", sentence, confidence="low", suggestions=("longer",))]
-    top = kernels[0]
-    share = f"{top['short_name']} takes {top['share_pct']:.0f} % of the forward"
-    if cpu["median_op_ns"] is not None and cpu["median_op_ns"] < SMALL_OP_NS and cpu["op_count"] >= MANY_OPS:
-        evidence = [
-            fact("median_op_ns", cpu["median_op_ns"], "ns", SMALL_OP_NS, "flame"),
-            fact("op_count", cpu["op_count"], "", MANY_OPS, "flame"),
-        ]
-        sentence = f"Dispatch-bound: {cpu['op_count']} operations, median {cpu['median_op_ns'] / 1000:.1f} µs; fuse them."
-        return [
-            verdict(
-                "system", "dispatch-bound", sentence, share=top["share_pct"], evidence=evidence, suggestions=("fuse", "host")
-            )
-        ]
-    efficiency = cpu["parallel_eff_pct"]
-    if efficiency is not None and (cpu["threads"] or 1) > 1 and efficiency < 100 * LOW_EFFICIENCY:
-        evidence = [fact("parallel_eff_pct", efficiency, "%", 100 * LOW_EFFICIENCY)]
-        sentence = f"Serial: only {efficiency:.0f} % of {cpu['threads']} threads is used; {share}."
-        return [
-            verdict("system", "host-bound", sentence, share=100 - efficiency, evidence=evidence, suggestions=("parallelise",))
-        ]
-    seconds = each / 1e9
-    moved = (target.get("bytes") or 0) / seconds if seconds else 0.0
-    rate = (target.get("flops") or 0) / seconds if seconds else 0.0
-    peak, bandwidth = device["peak_flops"].get("float32"), device["mem_bandwidth_Bps"]
-    if peak and rate >= COMPUTE_SHARE * peak:
-        evidence = [fact("flop_rate", rate, "FLOP/s", COMPUTE_SHARE * peak, "roofline", "estimated")]
-        sentence = f"Compute-bound: {share}."
-        return [
-            verdict("system", "compute-bound", sentence, share=top["share_pct"], evidence=evidence, suggestions=("algorithm",))
-        ]
-    if bandwidth and moved >= MEMORY_SHARE * bandwidth:
-        evidence = [fact("bandwidth", moved, "B/s", MEMORY_SHARE * bandwidth, "roofline", "estimated")]
-        sentence = f"Memory-bound: {moved / 1e9:.1f} GB/s of what must be moved; {share}."
-        return [
-            verdict("system", "memory-bound", sentence, share=top["share_pct"], evidence=evidence, suggestions=("fewer-bytes",))
-        ]
-    sentence = share
-    if coverage is not None:
-        sentence += f"; {coverage:.0%} is spent in its own kernels"
-    if moved:
-        sentence += f", {moved / 1e9:.1f} GB/s of the bytes that must move"
-    return [
-        verdict("system", "latency-bound", sentence + ".", share=top["share_pct"], confidence="low", suggestions=("vectorise",))
-    ]

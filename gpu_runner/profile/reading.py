@@ -9,7 +9,9 @@ from typing import Any
 
 from gpu_runner.profile import counters, kineto, ncu, ncu_report, nsys, nsys_stats
 from gpu_runner.profile.advice import candidates
-from gpu_runner.profile.cpu import Work, cpu_verdicts, summarise_host
+from gpu_runner.profile.cpu import summarise_host
+from gpu_runner.profile.estimates import Work
+from gpu_runner.profile.host_verdicts import host_verdicts
 from gpu_runner.profile.jsonstream import GZIP
 from gpu_runner.profile.kernel_verdicts import kernel_verdict
 from gpu_runner.profile.limits import LIMITS, Limits, Meter, UnreadableProfile
@@ -183,11 +185,12 @@ def finished(summary: dict[str, Any], coverage: float | None = None) -> dict[str
     if summary["gpu"] is not None:
         verdicts = gpu_verdicts(summary)
     elif summary["cpu"] is not None:
-        verdicts = cpu_verdicts(summary, coverage)
+        verdicts = host_verdicts(summary, coverage)
     else:
         verdicts = []
+    on_gpu = summary["device"]["kind"] == "gpu"
     for kernel in summary["kernels"]:
-        kernel["verdict"] = kernel_verdict(kernel, kernel["share_pct"])
+        kernel["verdict"] = kernel_verdict(kernel, kernel["share_pct"]) if on_gpu else None
         if kernel["verdict"] is not None:
             verdicts.append(kernel["verdict"])
     summary["verdicts"] = verdicts

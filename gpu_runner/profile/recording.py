@@ -1,7 +1,6 @@
 """Runs the profilers' commands, each in a process group of its own with a limit, and makes the best of what they leave.
 
-`run` is a parameter of every flow: where a user's program is profiled, it starts the command in the sandbox;
-`run_bounded` alone is no boundary.
+Where they run is a `Place`: a sandbox for a user's program (`collectors`), or `ThisMachine`, which is no boundary.
 """
 
 from __future__ import annotations
@@ -12,93 +11,104 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gpu_runner.profile import tools
 from gpu_runner.profile.tools import Outcome, ToolCommand
 
-MOST_OUTPUT = 16 << 20  # bytes that are kept of what a tool prints: a page of counters is some 100 kB
+MOST_OUTPUT = 1 << 20  # bytes that are kept of what a tool says
 _SUFFIXES = (".nsys-rep", ".qdstrm", ".sqlite", ".ncu-rep")
 
 
 @dataclass(frozen=True)
 class Ran:
-    """`status`: the exit status, None where the time ran out or nothing started."""
+    """`status`: the exit status, None where the time ran out or (`missing`) nothing started."""
 
     status: int | None
     output: str
+    missing: bool = False
 
 
-Run = Callable[[ToolCommand], Ran]
+class Place(Protocol):
+    """Where tools run and leave their files."""
+
+    def run(self, command: ToolCommand) -> Ran: ...
+
+    def sizes(self, paths: Iterable[Path]) -> dict[Path, int]:
+        """Bytes of those of the files that are there."""
 
 
-def run_bounded(command: ToolCommand) -> Ran:
-    """Run a tool; its process group is killed when its time is over, and what it leaves running with it."""
-    environment = {"PATH": os.defpath, "HOME": str(command.leaves.parent), **dict(command.environment)}
-    with tempfile.TemporaryFile() as printed:
-        try:
-            child = subprocess.Popen(
-                command.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-        except OSError as error:
-            return Ran(None, f"{command.argv[0]}: {error.strerror}")
-        try:
-            status: int | None = child.wait(timeout=command.seconds)
-        except subprocess.TimeoutExpired:
-            status = None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        printed.seek(0)
-        return Ran(status, printed.read(MOST_OUTPUT).decode("utf-8", "replace"))
+class ThisMachine:
+    """This machine itself: for programs of our own alone."""
+
+    def run(self, command: ToolCommand) -> Ran:
+        """Run a tool; its process group is killed when its time is over, and what it leaves running with it."""
+        environment = {"PATH": os.defpath, "HOME": str(command.leaves.parent), **dict(command.environment)}
+        with contextlib.ExitStack() as stack:
+            said = stack.enter_context(tempfile.TemporaryFile())
+            into = stack.enter_context(command.leaves.open("wb")) if command.prints else said
+            try:
+                child = subprocess.Popen(
+                    command.argv, stdin=subprocess.DEVNULL, stdout=into, stderr=said, env=environment, start_new_session=True
+                )
+            except OSError as error:
+                return Ran(None, f"{command.argv[0]}: {error.strerror}", missing=True)
+            try:
+                status: int | None = child.wait(timeout=command.seconds)
+            except subprocess.TimeoutExpired:
+                status = None
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            said.seek(0)
+            return Ran(status, said.read(MOST_OUTPUT).decode("utf-8", "replace"))
+
+    def sizes(self, paths: Iterable[Path]) -> dict[Path, int]:
+        """See `Place`."""
+        return {path: path.stat().st_size for path in paths if path.is_file()}
 
 
-def record_nsys(nsys: str, out: Path, program: Sequence[str], run: Run) -> tuple[Path | None, Outcome]:
+def record_nsys(nsys: str, out: Path, program: Sequence[str], place: Place) -> tuple[Path | None, Outcome]:
     """Record, import where the importer did not run by itself, export. The SQLite export, or None and why.
 
     An installation that misses a library of its importer (seen: `libdw.so.1`) leaves the raw stream alone; the importer is then
     tried by hand, and what it misses is named.
     """
-    done = run(tools.nsys_profile(nsys, out, program))
+    done = place.run(tools.nsys_profile(nsys, out, program))
     if done.status is None:
         return None, _no_answer("Nsight Systems", done)
     output = done.output
-    if ".qdstrm" in _left(out) and ".nsys-rep" not in _left(out):
+    if ".qdstrm" in _left(place, out) and ".nsys-rep" not in _left(place, out):
         for importer in tools.importers(_installation(nsys)):
-            output += run(tools.nsys_import(str(importer), out)).output
-            if ".nsys-rep" in _left(out):
+            output += place.run(tools.nsys_import(str(importer), out)).output
+            if ".nsys-rep" in _left(place, out):
                 break
-    outcome = tools.nsys_outcome(done.status, _left(out), output)
+    outcome = tools.nsys_outcome(done.status, _left(place, out), output)
     if outcome.status != "measured":
         return None, outcome
     export = tools.nsys_export(nsys, out)
-    done = run(export)
-    if done.status != 0 or not export.leaves.is_file():
+    done = place.run(export)
+    if done.status != 0 or not place.sizes([export.leaves]):
         return None, Outcome("unavailable", "no_export", "Nsight Systems could not export its report as SQLite.")
     return export.leaves, outcome
 
 
-def record_ncu(ncu: str, out: Path, program: Sequence[str], kernel: str, run: Run) -> tuple[list[Path], Outcome]:
+def record_ncu(ncu: str, out: Path, program: Sequence[str], kernel: str, place: Place) -> tuple[list[Path], Outcome]:
     """Read one kernel's counters and print both pages. The pages that could be printed, raw first, and what it came to."""
-    done = run(tools.ncu_profile(ncu, out, program, kernel))
+    done = place.run(tools.ncu_profile(ncu, out, program, kernel))
     if done.status is None:
         return [], _no_answer("Nsight Compute", done)
-    outcome = tools.ncu_outcome(done.status, _left(out), done.output)
+    outcome = tools.ncu_outcome(done.status, _left(place, out), done.output)
     if outcome.status != "measured":
         return [], outcome
     pages = []
     for page in ("raw", "details"):
         command = tools.ncu_page(ncu, out, page)
-        done = run(command)
-        if done.status == 0 and done.output:
-            command.leaves.write_text(done.output, encoding="utf-8")
+        done = place.run(command)
+        if done.status == 0 and place.sizes([command.leaves]).get(command.leaves):
             pages.append(command.leaves)
     if not pages:
         return [], Outcome("unavailable", "no_export", "Nsight Compute could not print its report.")
@@ -106,14 +116,15 @@ def record_ncu(ncu: str, out: Path, program: Sequence[str], kernel: str, run: Ru
 
 
 def _no_answer(tool: str, done: Ran) -> Outcome:
-    if done.output.endswith(("No such file or directory", "Permission denied", "Exec format error")):
-        return Outcome("unavailable", "not_installed", f"{tool} could not be started.")
+    if done.missing:
+        return Outcome("unavailable", "not_installed", f"{tool} could not be started{tools.last_words(done.output)}.")
     return Outcome("unavailable", "timed_out", f"{tool} took longer than its limit and was ended.")
 
 
-def _left(out: Path) -> set[str]:
+def _left(place: Place, out: Path) -> set[str]:
     """The suffixes of the files that a tool left."""
-    return {suffix for suffix in _SUFFIXES if out.with_name(out.name + suffix).is_file()}
+    names = {out.with_name(out.name + suffix): suffix for suffix in _SUFFIXES}
+    return {names[path] for path in place.sizes(names)}
 
 
 def _installation(nsys: str) -> Path:

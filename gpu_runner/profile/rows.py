@@ -39,7 +39,7 @@ class Row:
         return self.category in _GPU
 
 
-def parse_rows(data: Any, limit: int = 20_000) -> list[Row]:
+def parse_rows(data: Any, limit: int = 40_000) -> list[Row]:
     """The rows of an answer. Anything malformed is left out: a profile claims nothing."""
     rows = []
     for item in data[:limit] if isinstance(data, list) else []:

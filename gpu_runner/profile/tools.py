@@ -21,6 +21,10 @@ SECTIONS = (
     "MemoryWorkloadAnalysis_Tables",
     "Occupancy", "LaunchStats", "SchedulerStats", "WarpStateStats",
 )  # fmt: skip
+PACKAGES = {
+    "libdw.so.1": "package libdw1",
+    "libelf.so.1": "package libelf1",
+}  # of the libraries that importers were seen to miss
 _REGEX = re.compile(r"([\\.^$|?*+()\[\]{}/])")
 _MISSING = re.compile(r"^\s*(\S+)\s*=>\s*not found", re.MULTILINE)
 _NO_LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
@@ -28,12 +32,14 @@ _NO_LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 
 @dataclass(frozen=True)
 class ToolCommand:
-    """`argv` without a shell, its limit in seconds, what is added to the environment, and the file it must leave."""
+    """`argv` without a shell, its limit in seconds, what is added to the environment, and the file it must leave; `prints`:
+    what it prints is that file."""
 
     argv: tuple[str, ...]
     seconds: float
     leaves: Path
     environment: tuple[tuple[str, str], ...] = ()
+    prints: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def ncu_page(ncu: str, out: Path, page: str) -> ToolCommand:
     """Print a page (raw or details) of the report as CSV; standard output is the file. In the C locale and base units."""
     exact = ("--print-fp",) if page == "raw" else ()
     argv = (ncu, "--import", str(_with(out, ".ncu-rep")), "--csv", "--page", page, "--print-units", "base", *exact)
-    return ToolCommand(argv, EXPORT_SECONDS, _with(out, f".{page}.csv"), (("LC_ALL", "C"),))
+    return ToolCommand(argv, EXPORT_SECONDS, _with(out, f".{page}.csv"), (("LC_ALL", "C"),), prints=True)
 
 
 def escaped(name: str) -> str:
@@ -123,9 +129,10 @@ def nsys_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
     if ".nsys-rep" in suffixes:
         if status == 0:
             return Outcome("measured")
-        return Outcome("unavailable", "program_failed", f"The profiled program ended with {status}.")
+        return Outcome("unavailable", "program_failed", f"The profiled program ended with {status}{last_words(output)}.")
     if ".qdstrm" in suffixes:
-        named = ", ".join(missing_libraries(output))
+        missing = missing_libraries(output)
+        named = ", ".join(f"{name} ({PACKAGES[name]} in Debian and Ubuntu)" if name in PACKAGES else name for name in missing)
         sentence = (
             f"QdstrmImporter cannot start: {named} is missing. Install it, then profile again."
             if named
@@ -136,7 +143,7 @@ def nsys_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
         return Outcome(
             "unavailable", "no_report", "Nsight Systems ended without a report: the program never opened its measured range."
         )
-    return Outcome("unavailable", "failed", f"Nsight Systems ended with {status} and no report.")
+    return Outcome("unavailable", "failed", f"Nsight Systems ended with {status} and no report{last_words(output)}.")
 
 
 _NCU_REASONS = (
@@ -162,4 +169,10 @@ def ncu_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
             return Outcome("unavailable", reason, sentence)
     if ".ncu-rep" in set(left):  # --kill ends the program once the launches are read, and its status then says nothing
         return Outcome("measured")
-    return Outcome("unavailable", "failed", f"Nsight Compute ended with {status} and no report.")
+    return Outcome("unavailable", "failed", f"Nsight Compute ended with {status} and no report{last_words(output)}.")
+
+
+def last_words(output: str) -> str:
+    """The last line that a tool printed, for the end of a sentence without its full stop."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return f" ({lines[-1][:200].rstrip('.')})" if lines else ""

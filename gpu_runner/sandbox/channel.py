@@ -121,7 +121,11 @@ class Channel:
 
 
 def _parse(data: bytes) -> Any:
+    """Half characters, which a program may utter and no file or database takes, are replaced."""
     try:
-        return json.loads(data)
+        value = json.loads(data.decode())
+        if b"\\ud" in data.lower():
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        return value
     except (ValueError, RecursionError):
         raise ChildProtocol("The program sent a message that is not JSON, and was ended.") from None

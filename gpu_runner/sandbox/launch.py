@@ -112,7 +112,8 @@ class _Job:
     handed_over: contextlib.ExitStack
 
     def filter(self, sockets: bool) -> int:
-        program = seccomp.program(sockets=sockets, pipes=bool(self.tool.prefix))
+        pipes = bool(self.tool.prefix) or self.tool.talks
+        program = seccomp.program(sockets=sockets, pipes=pipes, loopback=sockets and self.tool.talks)
         return self.handed_over.enter_context(Memory.of(program, "stitchweb-filter")).fd
 
 
@@ -171,8 +172,7 @@ def _bubblewrap(job: _Job) -> tuple[Order, str]:
     options_fd = os.memfd_create("stitchweb-options", os.MFD_CLOEXEC)
     job.handed_over.callback(os.close, options_fd)
     root = os.getuid() == 0
-    more = job.tool.environment
-    plan = recipe.bubblewrap(job.config, job.limits, job.threads, job.devices, root, options_fd, filter_fd, more)
+    plan = recipe.bubblewrap(job.config, job.limits, job.threads, job.devices, root, options_fd, filter_fd, job.tool)
     os.pwrite(options_fd, b"".join(option.encode() + b"\0" for option in plan.options), 0)
     program = [*job.tool.prefix, sys.executable, "-I", "-u", f"{recipe.CHILD_INSIDE}/main.py", *job.inside]
     order = Order([*plan.argv, "--", *program], handed=[options_fd, filter_fd], staging=plan.staging)
@@ -189,7 +189,10 @@ def _landlock(job: _Job) -> tuple[Order, str]:
     order.scratch_bytes = 2 * job.limits.tmp_mib * recipe.MIB
     filter_fd = job.filter(sockets=False)
     order.handed += [filter_fd]
-    order.landlock = recipe.landlock_rules(job.config, job.devices) | {"write": [order.scratch], "filter": filter_fd}
+    order.landlock = recipe.landlock_rules(job.config, job.devices, job.tool.folders) | {
+        "write": [order.scratch],
+        "filter": filter_fd,
+    }
     if root:
         order.staging, order.covered = recipe.uncovered(order.landlock["read"])
     return order, folder

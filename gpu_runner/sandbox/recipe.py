@@ -10,14 +10,13 @@ import os
 import stat
 import sys
 import sysconfig
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from gpu_runner.config import Config
 from gpu_runner.contracts import Limits
 from gpu_runner.sandbox.errors import SandboxUnavailable
+from gpu_runner.sandbox.spec import Tool
 
 CHILD_FOLDER = Path(__file__).resolve().parent.parent / "child"
 CHILD_INSIDE = "/stitch/child"
@@ -154,10 +153,10 @@ def bubblewrap(
     root: bool,
     args_fd: int,
     seccomp_fd: int,
-    more: Mapping[str, str] = MappingProxyType({}),
+    tool: Tool | None = None,
 ) -> Recipe:
-    """The full recipe for one process; the program itself (interpreter and script) is appended by the caller. `more`: variables
-    of a tool that it runs under.
+    """The full recipe for one process; the program itself (interpreter and script) is appended by the caller. `tool`: what it
+    runs under or starts.
 
     With `root` every path that an unprivileged user cannot reach is staged by the keeper and bound from there. Only
     those: staging takes a right to mount, which root in a container may lack.
@@ -185,7 +184,7 @@ def bubblewrap(
     o += ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
     o += ["--disable-userns", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     o += ["--clearenv"]
-    for name, value in {**environment(threads), **more}.items():
+    for name, value in {**environment(threads), **(tool.environment if tool else {})}.items():
         o += ["--setenv", name, value]
     o += ["--ro-bind", "/usr", "/usr"]
     for name in _SYSTEM:
@@ -205,7 +204,7 @@ def bubblewrap(
         (JOB_INSIDE, 256, "0755"),
     ):
         o += ["--perms", mode, "--size", str(mib * MIB), "--tmpfs", place]
-    binds = {path: str(path) for path in _python(config)}
+    binds = {path: str(path) for path in [*_python(config), *(tool.folders if tool else ())]}
     binds[CHILD_FOLDER] = CHILD_INSIDE
     for path, inside in sorted(binds.items(), key=lambda bind: len(Path(bind[1]).parts)):
         o += ["--ro-bind", reachable(path), inside]
@@ -216,10 +215,10 @@ def bubblewrap(
     return recipe
 
 
-def landlock_rules(config: Config, devices: tuple[str, ...]) -> dict[str, list[str]]:
-    """The paths of the fallback, for `keeper.landlock.restrict`: what a program may read, and its devices."""
+def landlock_rules(config: Config, devices: tuple[str, ...], folders: tuple[Path, ...] = ()) -> dict[str, list[str]]:
+    """The paths of the fallback, for `keeper.landlock.restrict`: what a program and its tool may read, and its devices."""
     system = ["/usr", *_SYSTEM, *_ETC, *_PROC, *(_PROC_CUDA if devices else ())]
-    read = [*filter(os.path.exists, system), *map(str, [*_python(config), CHILD_FOLDER])]
+    read = [*filter(os.path.exists, system), *map(str, [*_python(config), *folders, CHILD_FOLDER])]
     return {"read": read, "devices": [*filter(os.path.exists, _DEVICES), *devices]}
 
 

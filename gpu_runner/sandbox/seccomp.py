@@ -65,11 +65,12 @@ def _refuse(number: int) -> bytes:
     return _op(_RET, 0x00050000 | number)
 
 
-def program(machine: str | None = None, sockets: bool = True, pipes: bool = False) -> bytes:
+def program(machine: str | None = None, sockets: bool = True, pipes: bool = False, loopback: bool = False) -> bytes:
     """The filter for `machine` (default: this one). Raises HandsError on an architecture of unknown call numbers.
 
     `sockets` False, for a boundary that hides no file: Unix sockets come in connected pairs only, of kinds that reach nobody
     else, and no limit of another process can be set. `pipes`: named pipes may be made, which compute-sanitizer speaks through.
+    `loopback`, for a network namespace of its own alone: IPv4 sockets too, which the profilers speak through.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
@@ -101,7 +102,9 @@ def program(machine: str | None = None, sockets: bool = True, pipes: bool = Fals
         ops += [_op(_JEQ, _PRLIMIT[column], 0, 4), _op(_LOAD, _ARG0), _op(_JEQ, 0, 1, 0), _refuse(errno.EPERM)]
         ops += [_op(_RET, _ALLOW)]
     for call in (_SOCKET, _SOCKETPAIR):
-        ops += [_op(_JEQ, call[column], 0, 4), _op(_LOAD, _ARG0), _op(_JEQ, socket.AF_UNIX, 1, 0)]
+        families = (socket.AF_UNIX, *((socket.AF_INET,) if loopback else ()))
+        ops += [_op(_JEQ, call[column], 0, 3 + len(families)), _op(_LOAD, _ARG0)]
+        ops += [_op(_JEQ, family, len(families) - n, 0) for n, family in enumerate(families)]
         ops += [_refuse(errno.EAFNOSUPPORT), _op(_RET, _ALLOW)]
     ops += [_op(_JEQ, _IOCTL[column], 0, 5), _op(_LOAD, _ARG1)]
     ops += [_op(_JEQ, _TERMINAL_INJECTION[0], 1, 0), _op(_JEQ, _TERMINAL_INJECTION[1], 0, 1), _refuse(errno.EPERM)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from gpu_runner.contracts import Limits
 
-Role = Literal["reference", "candidate", "judge", "builder", "probe"]
+Role = Literal["reference", "candidate", "judge", "builder", "collector", "probe"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # These import torch whatever they do, so one generic process with torch already imported can become any of them.
 TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge"})
@@ -17,11 +18,15 @@ TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge"})
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool of ours that the process runs under. `prefix`: the command before the interpreter. `environment` is added to what
-    the process finds. Such tools reserve more address space than any limit on it would leave."""
+    """A tool of ours that the process runs under, or starts. `prefix`: the command before the interpreter. `environment` is
+    added to what the process finds. `folders` are shown read-only where they are. `talks`: its parts speak to each other
+    through named pipes and, with namespaces, over a loopback that is the sandbox's own. Such tools reserve more address space
+    than any limit on it would leave."""
 
     prefix: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    folders: tuple[Path, ...] = ()
+    talks: bool = False
 
 
 @dataclass(frozen=True)

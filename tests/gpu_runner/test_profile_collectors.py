@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runner.profile import read_profile, tools
-from gpu_runner.profile.recording import record_ncu, record_nsys, run_bounded
+from gpu_runner.profile.recording import ThisMachine, record_ncu, record_nsys
 from gpu_runner.profile.tools import ToolCommand
 from tests.gpu_runner.profile_files import SAMPLES
 
@@ -85,7 +85,13 @@ def test_missing_libraries_are_found_in_what_is_printed(text, wanted):
         (0, [".nsys-rep"], "", "", ""),
         (143, [".nsys-rep"], "", "program_failed", "ended with 143"),
         (0, [".qdstrm"], "Unable to retrieve the importer version", "no_importer", "no QdstrmImporter is beside it"),
-        (0, [".qdstrm"], "error while loading shared libraries: libdw.so.1: cannot", "no_importer", "libdw.so.1 is missing"),
+        (
+            0,
+            [".qdstrm"],
+            "error while loading shared libraries: libdw.so.1: cannot",
+            "no_importer",
+            "libdw.so.1 (package libdw1 in Debian and Ubuntu) is missing",
+        ),
         (0, [], "", "no_report", "never opened its measured range"),
         (1, [], "", "failed", "ended with 1"),
     ],
@@ -142,7 +148,7 @@ def installation(tmp_path, record, importer=""):
 
 def test_a_whole_installation_gives_an_export_that_can_be_read(tmp_path):
     nsys = installation(tmp_path, 'touch "$2.nsys-rep"')
-    path, outcome = record_nsys(nsys, tmp_path / "r.1", ("true",), run_bounded)
+    path, outcome = record_nsys(nsys, tmp_path / "r.1", ("true",), ThisMachine())
     assert outcome.status == "measured"
     assert path == tmp_path / "r.1.sqlite"
     assert read_profile([path], range_name="step")["gpu"]["kernel_count"] == 100
@@ -150,24 +156,25 @@ def test_a_whole_installation_gives_an_export_that_can_be_read(tmp_path):
 
 def test_a_raw_recording_is_imported_by_the_importer_beside_it(tmp_path):
     nsys = installation(tmp_path, 'touch "$2.qdstrm"', 'cp "$2" "$4"')
-    path, outcome = record_nsys(nsys, tmp_path / "r", ("true",), run_bounded)
+    path, outcome = record_nsys(nsys, tmp_path / "r", ("true",), ThisMachine())
     assert (outcome.status, path) == ("measured", tmp_path / "r.sqlite")
 
 
 def test_an_importer_that_cannot_start_names_the_library_it_misses(tmp_path):
     broken = 'echo "$0: error while loading shared libraries: libdw.so.1: cannot open shared object file" >&2; exit 127'
     nsys = installation(tmp_path, 'touch "$2.qdstrm"', broken)
-    path, outcome = record_nsys(nsys, tmp_path / "r", ("true",), run_bounded)
+    path, outcome = record_nsys(nsys, tmp_path / "r", ("true",), ThisMachine())
     assert (path, outcome.reason) == (None, "no_importer")
-    assert outcome.sentence == "QdstrmImporter cannot start: libdw.so.1 is missing. Install it, then profile again."
+    wanted = "libdw.so.1 (package libdw1 in Debian and Ubuntu) is missing. Install it, then profile again."
+    assert outcome.sentence == f"QdstrmImporter cannot start: {wanted}"
 
 
 def test_no_importer_no_tool_and_no_export_have_reasons_of_their_own(tmp_path):
     nsys = installation(tmp_path, 'touch "$2.qdstrm"')
-    assert record_nsys(nsys, tmp_path / "r", ("true",), run_bounded)[1].reason == "no_importer"
-    assert record_nsys(str(tmp_path / "nowhere"), tmp_path / "r", ("true",), run_bounded)[1].reason == "not_installed"
+    assert record_nsys(nsys, tmp_path / "r", ("true",), ThisMachine())[1].reason == "no_importer"
+    assert record_nsys(str(tmp_path / "nowhere"), tmp_path / "r", ("true",), ThisMachine())[1].reason == "not_installed"
     other = tool(tmp_path, "a/b/nsys", 'case "$1" in profile) touch "$3.nsys-rep";; *) exit 3;; esac')
-    assert record_nsys(str(other), tmp_path / "s", ("true",), run_bounded)[1].reason == "no_export"
+    assert record_nsys(str(other), tmp_path / "s", ("true",), ThisMachine())[1].reason == "no_export"
 
 
 def test_ncu_gives_both_pages_or_the_reason(tmp_path):
@@ -177,12 +184,12 @@ case "$1" in
   --import) case "$5" in raw) cat {SAMPLES / "ncu_raw.csv"} ;; *) cat {SAMPLES / "ncu_details.csv"} ;; esac ;;
 esac
 """
-    pages, outcome = record_ncu(str(tool(tmp_path, "ncu", body)), tmp_path / "k", ("true",), "gemm", run_bounded)
+    pages, outcome = record_ncu(str(tool(tmp_path, "ncu", body)), tmp_path / "k", ("true",), "gemm", ThisMachine())
     assert outcome.status == "measured"
     assert [page.name for page in pages] == ["k.raw.csv", "k.details.csv"]
     assert len(read_profile(pages)["kernels"]) == 4
     denied = tool(tmp_path, "denied", "echo '==ERROR== ERR_NVGPUCTRPERM'; exit 1")
-    assert record_ncu(str(denied), tmp_path / "d", ("true",), "gemm", run_bounded) == (
+    assert record_ncu(str(denied), tmp_path / "d", ("true",), "gemm", ThisMachine()) == (
         [],
         tools.ncu_outcome(1, [], "ERR_NVGPUCTRPERM"),
     )
@@ -191,7 +198,7 @@ esac
 def test_a_tool_that_never_ends_is_ended_with_everything_it_started(tmp_path):
     mark = tmp_path / "alive"
     endless = tool(tmp_path, "endless", f"(while :; do date > {mark}; sleep 0.05; done) & wait")
-    ran = run_bounded(ToolCommand((str(endless),), 0.5, tmp_path / "r"))
+    ran = ThisMachine().run(ToolCommand((str(endless),), 0.5, tmp_path / "r"))
     assert ran.status is None
     mark.unlink(missing_ok=True)
     time.sleep(0.3)
@@ -200,6 +207,6 @@ def test_a_tool_that_never_ends_is_ended_with_everything_it_started(tmp_path):
 
 def test_a_tool_sees_nothing_of_our_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "s3cret")
-    ran = run_bounded(ToolCommand((shutil.which("env"),), 10, tmp_path / "r", (("LC_ALL", "C"),)))
+    ran = ThisMachine().run(ToolCommand((shutil.which("env"),), 10, tmp_path / "r", (("LC_ALL", "C"),)))
     assert "s3cret" not in ran.output
     assert "LC_ALL=C" in ran.output

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from gpu_runner.contracts import CandidateFiles, ProfileTask, Source
+from gpu_runner.contracts import CandidateFiles, DeviceInfo, ProfileTask, Source
+from gpu_runner.profile import kept
 from tests.gpu_runner.programs import PLAIN, REFERENCE
 
 
@@ -24,7 +25,38 @@ def test_a_programs_operations_its_tree_and_its_verdict(hands, role):
     assert report.finding == summary["verdict"]["sentence"] == summary["verdicts"][0]["sentence"]
     assert (report.coverage is None) == (role == "reference")
     assert all(fact["shown_in"] is not None for verdict in summary["verdicts"] for fact in verdict["evidence"])
+    assert [step["tool"] for step in summary["collectors"]] == ["torch_profiler"]
+    assert summary["roof"]["bound"] in ("memory", "compute")
+    assert (summary["target"]["moved_bytes"] is None) == (role == "candidate")
+    points = [kernel["counters"] for kernel in summary["kernels"] if kernel["counters"]]
+    assert all(point["status"] == "estimated" and point["flop_rate"] > 0 for point in points)
+    assert bool(points) == (role == "reference")
     json.dumps(summary, allow_nan=False)
+
+
+def test_a_references_profile_is_kept_under_what_makes_it_the_same():
+    device = DeviceInfo(kind="cpu", name="A processor", target="cpu", cores=2, torch="2.13.0")
+    name = kept.key("program", device)
+    assert name == kept.key("program", device.model_copy(update={"bandwidth_bps": 1e10}))
+    others = [kept.key("another", device)]
+    others += [kept.key("program", device.model_copy(update=change)) for change in ({"torch": "2.14"}, {"name": "Another"})]
+    assert name not in others
+    assert len(set(others)) == 3
+
+
+def test_a_references_profile_is_measured_once_as_long_as_the_machine_stays_what_it_was(hands, monkeypatch, tmp_path):
+    monkeypatch.setattr("gpu_runner.profile.kept._folder", lambda: tmp_path)
+    monkeypatch.setattr("gpu_runner.profile.collect.SAME", 5.0)  # others may use this one
+    task = ProfileTask(target="cpu", source=Source(text=REFERENCE), candidate=None)
+    first, again = hands.perform(task), hands.perform(task)
+    assert (first.cached, again.cached) == (False, True)
+    assert again.summary["kernels"] == first.summary["kernels"]
+    assert again.finding == again.summary["verdict"]["sentence"]
+    [file] = tmp_path.glob("*.json")
+    summary = json.loads(file.read_text())
+    summary["target"]["call_ns"] //= 100
+    file.write_text(json.dumps(summary))
+    assert not hands.perform(task).cached
 
 
 def test_a_program_that_fails_has_no_profile_and_the_reason(hands):

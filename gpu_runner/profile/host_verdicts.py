@@ -1,0 +1,144 @@
+"""What bounds a program on a processor: calls, one thread, memory, arithmetic, or none of them. Pure functions over a summary.
+
+The last three by the roofline of each operation: what it must move and compute, over its time, against this machine's measured
+ceilings; the roof that more of the forward's time lies under names the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_runner.profile.cpu import SMALL_OP_NS
+from gpu_runner.profile.judging import fact, verdict
+
+SMALL_PCT = 40.0
+MANY_OPS = 20
+LOW_EFFICIENCY = 0.5  # of the threads,
+ONE_CORE = 1.15  # or no more than this many cores
+BOUND, LEANS = 0.6, 0.3  # of a ceiling
+WASTEFUL = 1.5  # times the least that must move
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What takes the time under one roof: `share_pct` of the forward, `rate` (B/s or FLOP/s), `share` of the `ceiling`."""
+
+    share_pct: float = 0.0
+    rate: float = 0.0
+    ceiling: float = 0.0
+
+    @property
+    def share(self) -> float:
+        return self.rate / self.ceiling if self.ceiling else 0.0
+
+
+def host_verdicts(summary: Mapping[str, Any], coverage: float | None = None) -> list[dict[str, Any]]:
+    """The verdict over a program on a processor. Without unprofiled forwards only its operations are judged."""
+    cpu, target, kernels = summary["cpu"], summary["target"], summary["kernels"]
+    each = target.get("forward_ns") or 0
+    if not kernels or not summary["window"]["wall_ns"] or (summary["figures"]["cpu"]["status"] == "measured" and not each):
+        sentence = "The profile holds too little to say what bounds the program."
+        return [verdict("system", "insufficient", sentence, confidence="low", suggestions=("longer",))]
+    top = kernels[0]
+    largest = f"{top['short_name']} takes {top['share_pct']:.0f} %"
+    if coverage is not None:
+        largest += f"; {coverage:.0%} is spent in its own kernels"
+    return [_calls(cpu, largest) or _serial(cpu, largest) or _roofline(summary, each, largest)]
+
+
+def _calls(cpu: Mapping[str, Any], largest: str) -> dict[str, Any] | None:
+    small, count, median_ns = cpu.get("small_pct"), cpu["op_count"], cpu["median_op_ns"]
+    if small is None or small < SMALL_PCT:
+        return None
+    evidence = [fact("small_pct", small, "%", SMALL_PCT, "flame")]
+    if count < MANY_OPS:
+        calls = f"the call of {count} operation" if count == 1 else f"the calls of {count} operations"
+        sentence = f"Host-bound: {small:.0f} % of the forward is Python and {calls}; {largest}."
+        return verdict("system", "host-bound", sentence, share=small, evidence=evidence, suggestions=("preallocate", "host"))
+    evidence += [fact("op_count", count, "", MANY_OPS, "flame"), fact("median_op_ns", median_ns, "ns", SMALL_OP_NS, "flame")]
+    sentence = (
+        f"Dispatch-bound: {count} operations a forward, half of them under {median_ns / 1000:.1f} µs;"
+        f" {small:.0f} % of the time goes into calls rather than work."
+    )
+    return verdict("system", "dispatch-bound", sentence, share=small, evidence=evidence, suggestions=("fuse", "host"))
+
+
+def _serial(cpu: Mapping[str, Any], largest: str) -> dict[str, Any] | None:
+    used, threads = cpu.get("cores_used"), cpu["threads"] or 1
+    limit = max(LOW_EFFICIENCY * threads, ONE_CORE)
+    if used is None or threads < 2 or used >= limit:
+        return None
+    efficiency = cpu["parallel_eff_pct"]
+    evidence = [fact("parallel_eff_pct", efficiency, "%", 100.0 * limit / threads, "flame")]
+    sentence = f"Serial: {used:.1f} of {threads} cores are busy; {largest}."
+    return verdict("system", "host-bound", sentence, share=100 - efficiency, evidence=evidence, suggestions=("parallelise",))
+
+
+def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, Any]:
+    memory, compute = _reached(summary, each)
+    least, moved = summary["target"].get("bytes") or 0, summary["target"].get("moved_bytes") or 0
+    evidence = [
+        fact(name, it.rate, unit, BOUND * it.ceiling, "roofline", "estimated")
+        for name, unit, it in (("bandwidth", "B/s", memory), ("flop_rate", "FLOP/s", compute))
+        if it.rate and it.ceiling
+    ]
+    main = memory if memory.share_pct >= compute.share_pct else compute
+    if main.share < LEANS:
+        near = ", ".join(
+            f"{what} ({100 * it.share:.0f} %)" for what, it in (("memory", memory), ("arithmetic", compute)) if it.rate
+        )
+        sentence = (
+            f"Latency-bound: what takes the time is far from this machine's ceilings{': ' + near if near else ''}; {largest}."
+        )
+        return verdict(
+            "system", "latency-bound", sentence, share=main.share_pct or None, saved=None, confidence="low", evidence=evidence,
+            suggestions=("vectorise",),
+        )  # fmt: skip
+    sure = "medium" if main.share >= BOUND else "low"
+    word = "-bound" if main.share >= BOUND else " leads, not at its limit"
+    if main is memory:
+        size = moved or least
+        share = f"{main.share_pct:.0f} % of the forward moves more than it computes: {size / 1e6:.1f} MB"
+        sentence = f"Memory{word}: {share} at {main.rate / 1e9:.1f} of {main.ceiling / 1e9:.1f} GB/s; {largest}."
+        waste = moved > WASTEFUL * least > 0
+        if waste:
+            sentence = sentence[:-1] + f". Fused, {least / 1e6:.1f} MB would do."
+        saved = main.share_pct * (1 - least / moved) if waste else main.share_pct * max(0.0, 1 - main.share)
+        return verdict("system", "memory-bound", sentence, share=main.share_pct, saved=saved, confidence=sure,
+                       evidence=evidence, suggestions=("fewer-bytes",))  # fmt: skip
+    sentence = (
+        f"Compute{word}: {main.share_pct:.0f} % of the forward is arithmetic, at {main.rate / 1e9:.0f} of"
+        f" {main.ceiling / 1e9:.0f} GFLOP/s; {largest}."
+    )
+    saved = main.share_pct * max(0.0, 1 - main.share)
+    return verdict("system", "compute-bound", sentence, share=main.share_pct, saved=saved, confidence=sure, evidence=evidence,
+                   suggestions=("algorithm",))  # fmt: skip
+
+
+def _reached(summary: Mapping[str, Any], each: int) -> tuple[Reached, Reached]:
+    """(under memory's roof, under arithmetic's). By operation where their work is known, else by what the whole must do."""
+    device, target = summary["device"], summary["target"]
+    bandwidth, peak = device["mem_bandwidth_Bps"] or 0.0, device["peak_flops"].get("float32") or 0.0
+    if not bandwidth or not peak:
+        return Reached(), Reached()
+    rows = [k for k in summary["kernels"] if k["counters"]]
+    if rows:
+        wall = summary["window"]["wall_ns"]
+        under: dict[bool, list[Mapping[str, Any]]] = {True: [], False: []}
+        for row in rows:
+            c = row["counters"]
+            under[(c["memory_sol_pct"] or 0.0) >= (c["compute_sol_pct"] or 0.0)].append(row)
+
+        def rate(group: list[Mapping[str, Any]], what: str) -> tuple[float, float]:
+            ns = sum(row["total_ns"] for row in group)
+            done = sum((row["counters"][what] or 0.0) * row["total_ns"] for row in group)
+            return 100.0 * ns / wall, done / ns if ns else 0.0
+
+        return Reached(*rate(under[True], "dram_rate_Bps"), bandwidth), Reached(*rate(under[False], "flop_rate"), peak)
+    seconds = each / 1e9
+    moved = (target.get("bytes") or 0) / seconds if seconds else 0.0
+    rate_of = (target.get("flops") or 0) / seconds if seconds else 0.0
+    whole = (100.0, 0.0) if moved / bandwidth >= rate_of / peak else (0.0, 100.0)
+    return Reached(whole[0], moved, bandwidth), Reached(whole[1], rate_of, peak)
