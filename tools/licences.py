@@ -21,6 +21,7 @@ StitchWeb itself is under the Apache License 2.0 (`LICENSE`). This page lists ev
 in, with the licence that the package states in its own metadata. It is written by `make licences`; do not edit it.
 A package named twice in a licence field ("and/or") states several without saying how they combine.
 A CUDA build of torch brings NVIDIA's libraries on top, under NVIDIA's own terms.
+In the repository itself lies speedscope 1.25.0 (`static/vendor/speedscope`, MIT; its font Source Code Pro under OFL-1.1).
 
 """
 

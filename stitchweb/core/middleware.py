@@ -22,13 +22,19 @@ CONTENT_SECURITY_POLICY = "; ".join(
     )
 )
 
+# The vendored viewer of profiles writes its own style element. It gets that right, on its own path, and nothing else.
+VIEWER = "/static/vendor/speedscope/"
+VIEWER_POLICY = CONTENT_SECURITY_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+
 
 def security_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Adds the Content-Security-Policy and Permissions-Policy, and keeps pages of people out of shared caches."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
-        response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        is_viewer = request.path.startswith(VIEWER) and response.status_code in (200, 304)
+        policy = VIEWER_POLICY if is_viewer else CONTENT_SECURITY_POLICY
+        response.headers.setdefault("Content-Security-Policy", policy)
         response.headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
         if not request.path.startswith("/static/"):
             response.headers.setdefault("Cache-Control", "private, no-cache")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
-from django.test import Client
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
 
 from stitchweb.core.databases import database
 from stitchweb.core.embedded import broker, running
@@ -20,6 +21,7 @@ from stitchweb.core.embedded.paths import kept_secret, socket_path
 from stitchweb.core.embedded.ports import holder, is_free
 from stitchweb.core.embedded.supervisor import CannotStart, Child, Supervisor
 from stitchweb.core.env import Environment
+from stitchweb.core.middleware import security_headers
 from stitchweb.core.settings_page import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,6 +186,25 @@ def test_every_answer_forbids_what_is_inline_or_foreign(db: None) -> None:
     assert answer["X-Frame-Options"] == "DENY"
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert "private" in answer["Cache-Control"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "may"),
+    [
+        ("/static/vendor/speedscope/index.html", 200, True),
+        ("/static/vendor/speedscope/index.html", 304, True),
+        ("/static/vendor/speedscope/../../../runs/1/", 404, False),
+        ("/static/vendor/other/index.html", 200, False),
+        ("/static/css/base.css", 200, False),
+        ("/runs/1/", 200, False),
+    ],
+)
+def test_only_the_vendored_viewer_may_write_a_style_of_its_own(path: str, status: int, may: bool) -> None:
+    answer = security_headers(lambda request: HttpResponse(status=status))(RequestFactory().get(path))
+    policy = dict(part.split(" ", 1) for part in answer["Content-Security-Policy"].split("; "))
+    assert policy.pop("style-src") == ("'self' 'unsafe-inline'" if may else "'self'")
+    assert policy["script-src"] == "'self'"
+    assert not any("unsafe" in value for value in policy.values())
 
 
 def test_the_site_imports_no_torch_and_no_model_client() -> None:
