@@ -71,6 +71,9 @@ MAX_UPLOAD_KB = env.number("MAX_UPLOAD_KB", 1024, "Largest Python file that can 
 MAX_ARTIFACT_MB = env.number(
     "MAX_ARTIFACT_MB", 64, "Largest profiler report, trace or log a runner may store.", low=1, high=4096
 )
+MAX_PROFILE_MB = env.number(
+    "MAX_PROFILE_MB", 256, "Largest profiler report, or set of them, that a person may bring to be read.", low=1, high=2048
+)
 UPLOADS_PER_HOUR = env.number("UPLOADS_PER_HOUR", 1000, "Programs that one person may upload in an hour.", low=1)
 RUNS_AT_ONCE = env.number("RUNS_AT_ONCE", 100, "Runs that one person may have queued or under way at once.", low=1)
 SANDBOX = env.choice("SANDBOX", "", SANDBOX_KINDS, "What runners isolate programs with. `unsafe`: nothing, with a banner.")

@@ -22,54 +22,22 @@ SHEETS = ("tokens", "base", "parts", "charts", "run", "pages", "code", "pictures
 
 
 def page(summary: dict[str, Any], before: dict[str, Any] | None, focus: str, media: str = "") -> str:
-    """One document with every picture that the summary gives."""
+    """One document with everything that the site shows of the summary."""
+    from urllib.parse import urlencode
+
     from django.template.loader import render_to_string
-    from django.utils.html import escape
 
-    from gpu_runner.profile.compare import compare
-    from stitchweb.runs import pictures
+    from stitchweb.runs.spread import spread
 
-    prefix = "c1"
-    sides = [("reference", before)] if before else []
-    drawn = [
-        pictures.causes([*sides, ("candidate" if before else "program", summary)], prefix=prefix),
-        pictures.timeline(summary["timeline"], prefix=prefix),
-        pictures.flame(
-            summary["tree"],
-            prefix=prefix,
-            title="Where the time goes",
-            focus=focus,
-            link=lambda path: f"?focus={path}#c1-flame",
-        ),
-        pictures.roof(summary, prefix=prefix, before=before),
-        pictures.speedups(
-            [
-                pictures.Speedup("made up: surely faster", 1.84, 1.79, 1.90, 2.1, True),
-                pictures.Speedup("made up: faster, not the best", 1.31, 1.27, 1.36, 1.4),
-                pictures.Speedup("made up: not distinguishable", 1.02, 0.98, 1.06),
-            ],
-            prefix=prefix,
-        ),
-    ]
-    figures = [render_to_string("pictures/picture.html", {"picture": p, "prefix": prefix}) for p in drawn if p]
-    for number, kernel in enumerate([k for k in summary["kernels"] if k["counters"]][:2]):
-        own = f"{prefix}-k{number}"
-        three = [draw(kernel, prefix=own) for draw in (pictures.speed_of_light, pictures.occupancy, pictures.stalls)]
-        shown = "".join(render_to_string("pictures/picture.html", {"picture": p, "prefix": own}) for p in three if p)
-        figures.append(f'<div class="stack"><h2>{escape(kernel["short_name"])}</h2><div class="pictures">{shown}</div></div>')
-    parts = [f'<section class="panel"><div class="panel-b">{figure}</div></section>' for figure in figures]
-    changes = compare(before, summary)["kernels"] if before else []
-    table = pictures.kernel_table(summary, prefix=prefix, changes=changes)
-    parts.append('<section class="panel">' + render_to_string("pictures/kernels.html", {"table": table}) + "</section>")
-    css = "".join(
-        (ROOT / "static" / "css" / f"{name}.css").read_text()
-        for name in SHEETS
-        if (ROOT / "static/css" / f"{name}.css").exists()
-    )
-    said = "".join(f"<p>{v['sentence']}</p>" for v in summary["verdicts"][:4])
+    told = spread(
+        summary, prefix="c1", name="candidate" if before else "program", before=before, wishes={"focus": focus},
+        address=lambda anchor, **wishes: f"?{urlencode(wishes)}#{anchor}",
+    )  # fmt: skip
+    css = "".join((ROOT / "static" / "css" / f"{name}.css").read_text() for name in SHEETS)
+    shown = render_to_string("runs/panels/spread.html", told)
     return (
         f"<!doctype html><html lang=en><meta name=viewport content='width=device-width'><style>{css}{media}</style><body>"
-        f'<main class="page stack">{said}{"".join(parts)}</main>'
+        f'<main class="page"><section class="panel profile">{shown}</section></main>'
     )
 
 

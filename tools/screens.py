@@ -36,10 +36,17 @@ def _open_inputs(page: Page) -> None:
     page.get_by_text("Build them from shapes and types").click()
 
 
+def _refuse_report(page: Page) -> None:
+    page.set_input_files("#files", {"name": "report.json", "mimeType": "application/json", "buffer": b'{"traceEvents": 7}'})
+    page.get_by_role("button", name="Read").click()
+    page.get_by_role("alert").wait_for()
+
+
 ACTS: dict[str, tuple[str, Callable[[Page], None]]] = {  # pages that come of doing something on another
     "upload-bad": ("upload", _refuse_upload),
     "upload-inputs": ("upload", _open_inputs),
     "program-bad": ("program", _refuse_run),
+    "profiles-bad": ("profiles", _refuse_report),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import django
@@ -19,9 +20,11 @@ from django.utils import timezone  # noqa: E402
 
 from agents.events import Event, ReplayView, replay_key  # noqa: E402
 from gpu_runner.contracts import Analysis, CheckRow, Refusal  # noqa: E402
+from gpu_runner.profile import read_profile  # noqa: E402
+from gpu_runner.profile.reading import finished  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
-from stitchweb.runs.models import Job, JobState  # noqa: E402
+from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
 from stitchweb.runs.runners import heard, started  # noqa: E402
 from stitchweb.teams.models import Team, User  # noqa: E402
 from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
@@ -39,6 +42,7 @@ from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 
 Pages = dict[str, tuple[str, str]]
+ROOT = Path(__file__).resolve().parent.parent
 LONG_NAME = "mixture_of_experts_block_with_a_name_that_somebody_generated_from_a_configuration_and_never_shortened_" + "x" * 17
 LONG_TITLE = "vectorise the inner loop over the hidden dimension and keep the partial sums in registers"
 MOMENTS = {"queued": 2, "analysing": 3, "planning": 7, "coding": 12, "building": 19, "checking": 28}  # events told so far
@@ -138,6 +142,53 @@ def _caught(told: list[Event], blobs: Any) -> list[Event]:
     return _ended(teller.events, "finished", "no-gain", "no-significant-gain", "Nothing was significantly faster than eager.")
 
 
+def _h200() -> dict[str, Any]:
+    """A summary of the reports that the tests hold, of an H200."""
+    reports = [ROOT / "tests" / "profile" / name for name in ("nsys.sqlite", "ncu_raw.csv", "ncu_details.csv")]
+    return read_profile(reports, range_name="step", warmup=1)
+
+
+def _after(summary: dict[str, Any]) -> dict[str, Any]:
+    """As if its small kernels had become one of the candidate's own."""
+    first, *_, last = summary["kernels"]
+    own = last | {"key": "ln_gelu_rows", "name": "void ln_gelu_rows<128, float>(float const*, float*, long)",
+                  "short_name": "ln_gelu_rows", "origin": "own", "counters": None, "verdict": None}  # fmt: skip
+    summary["target"]["role"] = "candidate"
+    return finished(summary | {"kernels": [first | {"total_ns": first["total_ns"] // 2}, own]})
+
+
+def _gpu(told: list[Event], blobs: Any) -> list[Event]:
+    """The finished run with profiles of a GPU."""
+    teller = Teller(blobs=blobs)
+    for event in told:
+        payload = event.payload
+        if event.kind == "profile.done":
+            role = payload["role"]
+            summary = _after(_h200()) if role == "candidate" else _h200()
+            report = {"kind": "profile", "role": role, "status": "measured", "summary": summary}
+            payload = payload | {"finding": "", "blob": teller.put(json.dumps(report))}
+        elif event.kind == "candidate.changed":
+            payload = payload | {"finding": ""}
+        teller.events.append(event.model_copy(update={"payload": payload}))
+    return teller.events
+
+
+def _profiles(owner: User) -> Pages:
+    """Reports that somebody brought: of a GPU, one that is held against it, one of long names."""
+    long = json.loads(json.dumps(_h200()).replace("gemm f32", f"gemm_{LONG_NAME}_f32"))
+    told = {"gpu": ("resnet_block.sqlite", _h200()), "after": ("fused.sqlite", _after(_h200())), "long": (LONG_NAME, long)}
+    same: dict[str, Any] = {"owner": owner, "size": 372_736, "tool": "nsys"}
+    rows = {
+        name: ImportedProfile.objects.create(
+            key=name, name=title, sentence=summary["verdict"]["sentence"], summary=summary, **same
+        )
+        for name, (title, summary) in told.items()
+    }  # fmt: skip
+    pages: Pages = {f"profile-{name}": ("ada", f"/profiles/{row.pk}/") for name, row in rows.items()}
+    pages["profile-compared"] = ("ada", f"/profiles/{rows['after'].pk}/?before={rows['gpu'].pk}")
+    return pages | {"profiles": ("ada", "/profiles/"), "profiles-none": ("vera", "/profiles/")}
+
+
 def _runs(revision: Revision, owner: User) -> Pages:
     events, _ = story()
     made = {name: _story_until(count) for name, count in MOMENTS.items()}
@@ -161,6 +212,8 @@ def _runs(revision: Revision, owner: User) -> Pages:
     made["replayed"] = (_replayed(told, blobs), blobs)
     told, blobs = _story_until(10)
     made["caught"] = (_caught(told, blobs), blobs)
+    told, blobs = story()
+    made["gpu"] = (_gpu(told, blobs), blobs)
     told, blobs = _story_until(10)
     made["long"] = (_long(told, blobs), blobs)
     return {f"run-{name}": ("ada", f"/runs/{tell_run(revision, owner, *told).pk}/") for name, told in made.items()}
@@ -235,7 +288,7 @@ def main() -> None:
     program = Program.objects.get(name="layernorm_gelu")
     revision = program.revisions.get()
     owner = User.objects.get(email="ada@example.org")
-    pages = _people() | _programs(program.team, owner) | _runs(revision, owner)
+    pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

@@ -70,6 +70,35 @@
     button.setAttribute("aria-live", "polite");
   });
 
+  // A profile's pictures zoom and its table sorts in place. The links of a picture are none that htmx follows by itself.
+  document.addEventListener("click", async (event) => {
+    const link = event.target.closest("[data-look] a[href*='?']");
+    if (!link || !window.htmx || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    const panel = link.closest(".panel");
+    const { id } = link;
+    await window.htmx.ajax("GET", link.getAttribute("href"), { source: panel, target: panel, swap: "outerHTML" });
+    document.getElementById(id)?.focus({ preventScroll: true });
+  });
+
+  // In a flame view the arrow keys go up to the caller, down to the longest callee, and along the siblings: an id is its path.
+  document.addEventListener("keydown", (event) => {
+    const cell = event.target.closest?.(".flame a");
+    if (!cell || !event.key.startsWith("Arrow")) return;
+    const [, stem, path] = cell.id.match(/^(.*-n)([\d-]*)$/);
+    const parts = path ? path.split("-") : [];
+    const cells = [...cell.ownerSVGElement.querySelectorAll("a")];
+    const level = cells.filter((c) => c.id.slice(stem.length).split("-").filter(Boolean).length === parts.length);
+    const goal = {
+      ArrowUp: () => parts.length && document.getElementById(stem + parts.slice(0, -1).join("-")),
+      ArrowDown: () => cells.find((c) => c !== cell && c.id.startsWith(parts.length ? `${cell.id}-` : stem)),
+      ArrowLeft: () => level[level.indexOf(cell) - 1],
+      ArrowRight: () => level[level.indexOf(cell) + 1],
+    }[event.key]();
+    event.preventDefault();
+    if (goal && goal.tagName === "a") goal.focus();
+  });
+
   // A form that asks something of a run is emptied once the request was taken.
   document.addEventListener("htmx:afterRequest", (event) => {
     const form = event.target.closest("form[data-clear]");

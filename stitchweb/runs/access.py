@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.http import Http404
 
-from stitchweb.runs.models import Artifact, Blob, Run, RunQuerySet
+from stitchweb.runs.models import Artifact, Blob, ImportedProfile, Run, RunQuerySet
 from stitchweb.teams.access import EVERYBODY, WORKERS, Person, require_role, teams_for
 
 
@@ -50,3 +50,16 @@ def blob_for(user: Person, run_pk: int, sha256: str) -> Blob:
 def artifacts_for(user: Person, run_pk: int) -> QuerySet[Artifact]:
     """What the runners stored beside their reports of this run."""
     return Artifact.objects.filter(job__run__pk=run_pk, job__run__team__in=teams_for(user)).select_related("job")
+
+
+def profiles_for(user: Person) -> QuerySet[ImportedProfile]:
+    """The profiles that the person imported, newest first, without their summaries. Nobody sees another's."""
+    return ImportedProfile.objects.filter(owner=user.pk).defer("summary")
+
+
+def profile_for(user: Person, pk: int) -> ImportedProfile:
+    """One of them with its summary, or Http404."""
+    found = ImportedProfile.objects.filter(owner=user.pk, pk=pk).first()
+    if found is None:
+        raise Http404("There is no such profile, or it is somebody else's.")
+    return found

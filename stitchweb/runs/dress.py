@@ -9,11 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from agents.events import ProfileView
 from gpu_runner.contracts import BlobRef, Interval
 from stitchweb.runs import charts
 from stitchweb.runs.charts.lanes import Node
 from stitchweb.runs.diffs import candidate_diff, source_rows
 from stitchweb.runs.profiles import profile_context
+from stitchweb.runs.spread import known
 
 LOG_SHOWN = 12_000
 MAX_ROWS = 1500  # of one file on a page; the whole file can be taken home
@@ -134,13 +136,21 @@ def timing(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
     }
 
 
-def profile(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
-    def summary(view: Any) -> dict[str, Any] | None:
-        text = text_of(blobs, view.blob) if view else None
-        try:
-            report = json.loads(text) if text else None
-        except ValueError:
-            return None
-        return report if isinstance(report, dict) else None
+def report_of(blobs: _Blobs, profile: ProfileView | None) -> dict[str, Any] | None:
+    """The ProfileReport behind a profile as JSON, None where it is gone or nothing that can be read."""
+    text = text_of(blobs, profile.blob) if profile else None
+    try:
+        report = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+    return report if isinstance(report, dict) else None
 
-    return profile_context(ctx, summary(ctx["reference"]), summary(ctx["candidate"]))
+
+def summary_of(blobs: _Blobs, profile: ProfileView | None) -> Mapping[str, Any] | None:
+    """The summary behind a profile, None without one."""
+    report = report_of(blobs, profile)
+    return known(report.get("summary")) if report else None
+
+
+def profile(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
+    return profile_context(ctx, report_of(blobs, ctx["reference"]), report_of(blobs, ctx["candidate"]))

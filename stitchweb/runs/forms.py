@@ -8,6 +8,7 @@ from agents.state import Budget, Options
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
 from stitchweb.runs import runners
 from stitchweb.runs.dispatch import runner_queue
+from stitchweb.runs.reading import Range
 
 TARGETS = ("cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 ENGINEERS = (("offline", "templates and tuning, no key, no cost"),)
@@ -85,3 +86,15 @@ class OptionsForm(forms.Form):
         """Which boxes are ticked."""
         boxes = (name for name, field in self.fields.items() if isinstance(field, forms.BooleanField))
         return {name: bool(self[name].value()) for name in boxes}
+
+
+class ReportForm(forms.Form):
+    """How reports that people bring are read. Empty is fine: what the report itself names as iterations counts."""
+
+    name = forms.CharField(max_length=120, required=False)
+    range_name = forms.CharField(max_length=120, required=False, label="Name of the range")
+    warmup = forms.IntegerField(min_value=0, max_value=1_000_000, required=False, initial=0, label="Ranges to leave out")
+
+    def wanted(self) -> Range:
+        """The chosen range. Call it on a valid form."""
+        return Range(self.cleaned_data["range_name"].strip(), self.cleaned_data["warmup"] or 0)

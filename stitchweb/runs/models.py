@@ -1,4 +1,4 @@
-"""Run, Event, Snapshot, Control, Job, Runner, Blob and Artifact."""
+"""Run, Event, Snapshot, Control, Job, Runner, Blob, Artifact and ImportedProfile."""
 
 from __future__ import annotations
 
@@ -284,6 +284,30 @@ class Artifact(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "name"], name="artifact_names_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ImportedProfile(models.Model):
+    """What was read of a profiler's reports that a person brought. The reports themselves are not kept.
+
+    `summary`: `stitchweb.profile/1`; `key`: the digest of the reports and of what was read of them. It is its owner's alone,
+    and goes with them.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="profiles")
+    key = models.CharField(max_length=64)
+    name = models.CharField(max_length=120)
+    size = models.PositiveBigIntegerField()  # of the reports, in bytes
+    tool = models.CharField(max_length=40, blank=True)
+    sentence = models.CharField(max_length=300, blank=True)
+    summary = models.JSONField()
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [models.UniqueConstraint(fields=["owner", "key"], name="profile_imported_once")]
 
     def __str__(self) -> str:
         return self.name

@@ -73,7 +73,7 @@ class RunRenderer:
 
     def candidate_panel(self, name: str, view: View, cid: str, **wishes: str) -> SafeString:
         """A panel of one candidate, or of the `reference`; its element's id is `name-cid`. `wishes`: a reader's choices,
-        such as `against` and `file` of a diff."""
+        such as `against` and `file` of a diff, or the `focus` and `sort` of a profile."""
         panel = CANDIDATE_PANELS[name]
         return self._render(panel, f"{name}-{cid}", panel.pick(view, cid), wishes)
 
@@ -117,7 +117,7 @@ class RunRenderer:
         return "".join(parts)
 
     def _render(self, panel: Panel, ident: str, picked: dict[str, Any], wishes: Mapping[str, str]) -> SafeString:
-        context = {**picked, **wishes, "id": ident}
+        context = {**picked, **wishes, "id": ident, "run": self.pk}
         return self._template(panel.template, context | panel.dress(context, self.blobs))
 
     def _template(self, name: str, context: dict[str, Any]) -> SafeString:

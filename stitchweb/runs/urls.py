@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from stitchweb.runs import feed
-from stitchweb.runs.views import library, page, status, steer, take_home, upload
+from stitchweb.runs.views import library, page, profiles, status, steer, take_home, upload
 
 urlpatterns = [
     path("", library.library, name="library"),
@@ -14,6 +14,10 @@ urlpatterns = [
     path("suites/<int:pk>/", library.suite_page, name="suite"),
     path("upload/", upload.upload, name="upload"),
     path("status/", status.status, name="status"),
+    path("profiles/", profiles.profiles, name="profiles"),
+    path("profiles/<int:pk>/", profiles.profile, name="profile"),
+    path("profiles/<int:pk>/delete", profiles.profile_delete, name="profile-delete"),
+    path("profiles/<int:pk>/files/<str:name>", profiles.profile_file, name="profile-file"),
     path("runs/", page.run_list, name="runs"),
     path("runs/<int:pk>/", page.run_page, name="run"),
     path("runs/<int:pk>/events", feed.events, name="run-events"),
@@ -25,5 +29,6 @@ urlpatterns = [
     path("runs/<int:pk>/candidates/<slug:cid>/edit", steer.edit_candidate, name="run-edit"),
     path("runs/<int:pk>/candidates/<slug:cid>/take-home.zip", take_home.bundle_zip, name="run-zip"),
     path("runs/<int:pk>/candidates/<slug:cid>/build.log", take_home.build_log, name="run-log"),
+    path("runs/<int:pk>/candidates/<slug:cid>/profile/<str:name>", take_home.profile_file, name="run-profile-file"),
     path("runs/<int:pk>/candidates/<slug:cid>/files/<path:path>", take_home.file_text, name="run-file"),
 ]

@@ -8,6 +8,9 @@ from typing import Any
 
 from agents.blobs import MemoryBlobs
 from agents.events import Event
+from gpu_runner.contracts import DeviceInfo
+from gpu_runner.profile.cpu import Work
+from stitchweb.runs.demo.profiles import Call, summary
 
 START = 1_796_000_000.0
 REFERENCE = """import torch
@@ -166,38 +169,12 @@ def check_rows(failed: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def _tree(total: int, parts: dict[str, tuple[int, str]]) -> dict[str, Any]:
-    return {
-        "name": "forward", "kind": "root", "value_ns": total,
-        "children": [{"name": n, "kind": "op", "value_ns": v, "children": [{"name": k, "kind": "kernel", "value_ns": int(v * 0.97), "children": []}]}
-                     for n, (v, k) in parts.items()],
-    }  # fmt: skip
-
-
 def profile_report(role: str, parts: dict[str, tuple[int, str]], finding: str, coverage: float | None = None) -> str:
-    """A ProfileReport as JSON. `parts`: op name to (ns, kernel name)."""
-    total = sum(v for v, _ in parts.values()) + 40_000
-    kernels = [
-        {"key": k, "name": k, "short_name": k, "count": 1, "total_ns": v, "median_ns": v, "share_pct": 100 * v / total}
-        for v, k in parts.values()
-    ]
-    summary = {
-        "schema": "stitchweb.profile/1", "source": {"tool": "torch_profiler", "tool_version": "2.13.0", "status": "measured"},
-        "device": {"kind": "cpu", "name": "Xeon", "cores": 2, "mem_bandwidth_Bps": 21.4e9, "peak_flops": {"float32": 118e9},
-                   "peaks_from": "measured"},
-        "kernels": kernels, "tree": _tree(total, parts), "cpu": {"threads": 2, "parallel_eff_pct": 93.0},
-        "verdict": {"class": "memory-bound", "confidence": "high", "share_pct": 84.1,
-                    "evidence": [{"metric": "memory_rate", "value": 18.1, "unit": "GB/s", "threshold": 21.4},
-                                 {"metric": "intensity", "value": 1.35, "unit": "FLOP/B"}]},
-    }  # fmt: skip
-    report = {
-        "kind": "profile",
-        "role": role,
-        "status": "measured",
-        "summary": summary,
-        "finding": finding,
-        "coverage": coverage,
-    }
+    """A ProfileReport as JSON. `parts`: op name to (ns, kernel name); the candidate's kernels are its own."""
+    own = "own:" if role == "candidate" else ""
+    calls = [Call(name, ns, (Call(own + kernel, int(ns * 0.97)),)) for name, (ns, kernel) in parts.items()]
+    told, _ = summary(role, calls, DeviceInfo.model_validate(DEVICE), Work(62_914_560, 33_562_624))
+    report = {"kind": "profile", "role": role, "status": "measured", "summary": told, "finding": finding, "coverage": coverage}
     return json.dumps(report)
 
 

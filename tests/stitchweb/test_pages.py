@@ -65,7 +65,8 @@ def test_somebody_of_another_team_finds_nothing(told: World) -> None:
     for path in (
         f"/runs/{run}/", f"/programs/{told.program.pk}/", f"/suites/{told.suite.pk}/", f"/runs/{run}/candidates/c5/diff",
         f"/runs/{run}/candidates/c5/take-home.zip", f"/runs/{run}/candidates/c5/files/model_new.py",
-        f"/runs/{run}/candidates/c5/build.log", f"/programs/{told.program.pk}/source", f"/runs/{run}/plan",
+        f"/runs/{run}/candidates/c5/build.log", f"/runs/{run}/candidates/c5/profile/summary.json",
+        f"/programs/{told.program.pk}/source", f"/runs/{run}/plan",
     ):  # fmt: skip
         assert client.get(path).status_code == 404, path
     assert client.post(f"/runs/{run}/control", {"kind": "cancel"}).status_code == 404
@@ -255,3 +256,34 @@ def _give_state(run: Run) -> None:
     files = {"model_new.py": RunBlobs(run.pk).put(REFERENCE.replace("Model(", "ModelNew(").encode())}
     made = Candidate(id="c1", parent=None, todo=None, title="the same", files=files, sha256="0" * 64, verdict="verified")
     RunState.objects.filter(run=run).update(state=state.model_copy(update={"candidates": (made,)}).model_dump(mode="json"))
+
+
+def test_a_candidates_profile_is_drawn_sorted_and_taken_along(told: World) -> None:
+    client, run = client_of(told.owner), f"/runs/{told.done.pk}/"
+    html = client.get(run).content.decode()
+    profile = html[html.index('id="profile-c5"') : html.index('id="checks-c5"')]
+    ids = set(re.findall(r' id="([^"]+)"', html))
+    evidence = re.findall(r'<li><span><a href="#([^"]+)">', profile)
+    assert evidence == ["c5-roofline", "c5-roofline"]
+    assert set(evidence) <= ids
+    assert re.search(r'vendor/speedscope/index[^"]*\.html#profileURL=%2Fruns%2F\d+%2Fcandidates%2Fc5%2Fprofile%2F', profile)
+    assert "LayerNormKernelImpl: 1.87\u00a0ms → gone" in profile
+    for name in ("summary.json", "speedscope.json", "kernels.csv"):
+        answer = client.get(f"{run}candidates/c5/profile/{name}")
+        assert answer.status_code == 200
+        assert answer.headers["Content-Disposition"].startswith(f'attachment; filename="layernorm_gelu-{told.done.pk}-c5')
+    # A profile of a processor has no timeline, and c1 no profile.
+    for place in ("c5/profile/perfetto.json", "c1/profile/summary.json", "c9/profile/summary.json", "c5/profile/x"):
+        assert client.get(f"{run}candidates/{place}").status_code == 404, place
+
+
+def test_to_htmx_a_zoomed_profile_is_the_panel_alone_and_without_it_the_page(told: World) -> None:
+    client, place = client_of(told.owner), f"/runs/{told.done.pk}/?candidate=c5&focus=0&sort=name"
+    panel = client.get(place, headers={"HX-Request": "true", "HX-Target": "profile-c5"})
+    page = client.get(place)
+    assert panel.content.decode().startswith('<section class="panel profile" id="profile-c5"')
+    assert panel.content.decode() in page.content.decode()
+    for answer in (panel, page):
+        assert "HX-Target" in answer.headers["Vary"]
+        assert 'aria-sort="ascending"' in answer.content.decode()
+        assert answer.content.decode().count("zoom out") == 2  # its name and its title

@@ -141,7 +141,7 @@ def test_a_profile_of_the_reference_is_not_told_as_the_candidates() -> None:
     panel = RENDERER.candidate_panel("profile", view, "c1")
     assert "Two passes over memory" not in panel
     assert "Waits for its turn" in panel
-    assert "eager" in panel
+    assert "profile of the reference" in panel
 
 
 def test_a_request_is_shown_until_it_is_applied() -> None:

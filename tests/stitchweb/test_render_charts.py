@@ -55,39 +55,6 @@ def test_timing_rows_put_the_candidate_last_and_say_why_an_arm_is_missing() -> N
     well_formed(scale)
 
 
-def test_an_icicle_escapes_names_and_sums_what_is_too_narrow() -> None:
-    hostile = '<script>alert("1")</script>&{lambda()#1}'
-    children = [{"name": f"small {i}", "kind": "op", "value_ns": 1, "children": []} for i in range(900)]
-    tree = {"name": "forward", "kind": "root", "value_ns": 100_000,
-            "children": [{"name": hostile, "kind": "kernel", "value_ns": 60_000, "children": []}, *children]}  # fmt: skip
-    svg = charts.icicle(tree, label="x")
-    well_formed(svg)
-    assert "<script" not in svg
-    assert "&lt;script&gt;" in svg
-    assert svg.count("<g>") < 10
-    assert "others" in svg
-
-
-NAMES = st.text(max_size=8)
-LEAF = st.fixed_dictionaries(
-    {"name": NAMES, "value_ns": st.integers(-5, 10**9) | st.none(), "kind": st.sampled_from(["op", "x"])}
-)
-JSONISH = st.recursive(
-    LEAF,
-    lambda inner: st.fixed_dictionaries(
-        {"name": NAMES, "value_ns": st.integers(0, 10**9), "children": st.lists(inner, max_size=4)}
-    ),
-    max_leaves=20,
-)
-
-
-@given(JSONISH)
-def test_any_tree_draws_within_its_width(tree: dict[str, object]) -> None:
-    svg = charts.icicle(tree, label="any")
-    well_formed(svg)
-    assert all(-5 <= p <= 105 for p in percents(svg))
-
-
 @given(st.lists(st.integers(0, 12), max_size=14))
 def test_every_candidate_has_a_cell_and_no_two_edges_share_a_place(parents: list[int]) -> None:
     nodes = [Node(f"c{i}", f"c{p}" if p < i else None) for i, p in enumerate(parents)]
@@ -100,15 +67,6 @@ def test_every_candidate_has_a_cell_and_no_two_edges_share_a_place(parents: list
 def test_a_chain_of_candidates_stays_in_one_lane() -> None:
     cells = charts.lanes([Node("c1", None), Node("c2", "c1"), Node("c3", "c2")])
     assert {re.search(r'cx="(\d+)"', c).group(1) for c in cells.values()} == {"12"}  # type: ignore[union-attr]
-
-
-def test_a_roofline_tells_its_points_and_roofs() -> None:
-    points = [charts.Point("eager", 1.35, 10.3e9), charts.Point("c5 <b>", 1.35, 20.8e9, candidate=True)]
-    svg = charts.roofline(points, 21.4e9, 118e9)
-    well_formed(svg)
-    assert "eager at 1.35 FLOP per byte" in svg
-    assert "c5 &lt;b&gt;" in svg
-    assert all(-5 <= p <= 105 for p in percents(svg))
 
 
 def test_fast_p_falls_from_the_share_that_is_faster_to_nothing() -> None:

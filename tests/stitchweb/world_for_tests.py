@@ -128,7 +128,7 @@ def pages_of(world: World) -> dict[str, str]:
         "upload-example": "/upload/?example=layernorm_gelu", "program": f"/programs/{world.program.pk}/",
         "gallery": "/gallery/", "gallery-filtered": "/gallery/?target=cpu&result=rejected",
         "gallery-none": "/gallery/?class=output_cache&result=missed", "gallery-class": "/gallery/timer_patch/",
-        "gallery-honest": "/gallery/honest/", "suite": f"/suites/{world.suite.pk}/", "status": "/status/", "run-done": done, "run-live": live,
+        "gallery-honest": "/gallery/honest/", "suite": f"/suites/{world.suite.pk}/", "status": "/status/", "profiles": "/profiles/", "run-done": done, "run-live": live,
         "run-waiting": f"/runs/{world.waiting.pk}/", "run-refused": f"/runs/{world.refused.pk}/",
         "run-pinned": f"{done}?candidate=c2&against=reference", "run-plan": f"/runs/{world.waiting.pk}/plan",
         "run-edit": f"{live}candidates/c3/edit", "not-found": "/runs/999999/",

@@ -4,24 +4,18 @@ Nothing here reads a database or a blob: functions take contracts or plain numbe
 numbers in its label; the page repeats them in a table or a sentence beside it.
 """
 
-from stitchweb.runs.charts.axis import LinearAxis, LogAxis
+from stitchweb.runs.charts.axis import LogAxis
 from stitchweb.runs.charts.curve import fast_p_curve
-from stitchweb.runs.charts.icicle import icicle
 from stitchweb.runs.charts.interval import interval, interval_axis
 from stitchweb.runs.charts.lanes import lanes
-from stitchweb.runs.charts.roofline import Point, roofline
 from stitchweb.runs.charts.timing import TimingTrack, timing_tracks
 
 __all__ = [
-    "LinearAxis",
     "LogAxis",
-    "Point",
     "TimingTrack",
     "fast_p_curve",
-    "icicle",
     "interval",
     "interval_axis",
     "lanes",
-    "roofline",
     "timing_tracks",
 ]

@@ -53,14 +53,3 @@ class LogAxis:
         if fitting:
             return fitting[-1]
         return next((c[:: -(-len(c) // at_most)] for c in choices if c), [])
-
-
-@dataclass(frozen=True)
-class LinearAxis:
-    """Percent of width between `low` and `high`."""
-
-    low: float
-    high: float
-
-    def at(self, value: float) -> float:
-        return 100 * (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0

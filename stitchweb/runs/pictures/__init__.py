@@ -6,26 +6,30 @@ of a table that says the same, for readers that see no picture. Names are hostil
 """
 
 from stitchweb.runs.pictures.causes import causes
+from stitchweb.runs.pictures.changes import changes
 from stitchweb.runs.pictures.flame import flame
 from stitchweb.runs.pictures.kernels import KernelTable, kernel_table
 from stitchweb.runs.pictures.limits import occupancy, speed_of_light, stalls
+from stitchweb.runs.pictures.ops import PlainTable, plain_tables
 from stitchweb.runs.pictures.part import Picture, anchor
-from stitchweb.runs.pictures.roof import roof
-from stitchweb.runs.pictures.speedups import Speedup, speedups
+from stitchweb.runs.pictures.roof import Point, points_of, roof
 from stitchweb.runs.pictures.timeline import timeline
 
 __all__ = [
     "KernelTable",
     "Picture",
-    "Speedup",
+    "PlainTable",
+    "Point",
     "anchor",
     "causes",
+    "changes",
     "flame",
     "kernel_table",
     "occupancy",
+    "plain_tables",
+    "points_of",
     "roof",
     "speed_of_light",
-    "speedups",
     "stalls",
     "timeline",
 ]

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from stitchweb.core.numbers import duration
-from stitchweb.runs.charts.axis import pct
-from stitchweb.runs.pictures.part import PARTS, Picture, anchor, cell, fades, hatches, per_cent, positive, rows_of, wrap
+from stitchweb.runs.pictures.part import (
+    PARTS,
+    Picture,
+    anchor,
+    cell,
+    fades,
+    hatches,
+    headline,
+    per_cent,
+    positive,
+    rows_of,
+    wrap,
+)
 
 BAR = 26
 HEAD = 18
@@ -45,12 +55,7 @@ def causes(sides: Sequence[tuple[str, Mapping[str, Any]]], *, prefix: str) -> Pi
     for number, (name, found) in enumerate(shown):
         whole = sum(found.values())
         idle = sum(ns for part, ns in found.items() if part not in ("kernels", "copies", "other"))
-        drawn.append(
-            format_html(
-                '<text class="hi" y="{0}">{1}</text><text x="{2}" y="{0}" text-anchor="end">{3} each iteration, GPU idle {4}</text>',
-                y + 12, name, pct(100), duration(whole / 1e6), per_cent(100 * idle / whole, 0),
-            )
-        )  # fmt: skip
+        drawn.append(headline(name, f"{duration(whole / 1e6)}, idle {per_cent(100 * idle / whole, 0)}", y + 1))
         y += HEAD
         left = 0.0
         for part, (klass, word) in PARTS.items():
@@ -68,7 +73,7 @@ def causes(sides: Sequence[tuple[str, Mapping[str, Any]]], *, prefix: str) -> Pi
     used = [part for part in PARTS if any(found.get(part) for _, found in shown)]
     said = "What the GPU's time went into. " + "; ".join(f"{side}: {word} {share}" for side, word, _, share in rows)
     return Picture(
-        "causes", "What the GPU's time went into",
+        "causes", "What the GPU's time of an iteration went into",
         wrap(prefix, "causes", y - 8, said, hatches(prefix), fades(prefix, (PARTS[p][0] for p in used)), *drawn),
         ("Program", "Part", "Time each iteration", "Share"), rows_of(rows),
         legend=tuple(PARTS[part] for part in used),

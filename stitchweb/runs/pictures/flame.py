@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from stitchweb.core.numbers import duration
 from stitchweb.runs.charts.axis import pct
-from stitchweb.runs.pictures.part import Picture, cell, fades, hatches, per_cent, positive, rows_of, wrap
+from stitchweb.runs.pictures.part import Picture, anchor, cell, fades, hatches, per_cent, positive, rows_of, wrap
 
 ROW = 22
 MAX_DEPTH = 24
@@ -94,7 +94,8 @@ def flame(
 ) -> Picture | None:  # fmt: skip
     """Draw a tree `{name, kind, value_ns, children}`; None where it holds no time.
 
-    `focus`: the path of the node that fills the width, its ancestors above it; `link(path)`: the address that focuses a node.
+    `focus`: the path of the node that fills the width, its ancestors above it; `link(path)`: the address that focuses a node. The
+    focused node itself leads to the one above it. A cell's id is its path: `c3-flame-n0-2`, the root's is `c3-flame-n`.
     Two pictures with one `scale_ns` share one ns per px, which a focus lifts.
     """
     if not isinstance(tree, Mapping) or not _value(tree):
@@ -111,13 +112,16 @@ def flame(
         words = f"{item.name}, {duration(item.ns / 1e6)}, {per_cent(of_all)} of all"
         if item.node is not None and item.node.get("full_name"):
             words += f"\n{item.node['full_name']}"
-        is_above = item.depth < len(above)
-        zooms = link is not None and item.node is not None and (is_above or (item.path != path and bool(_children(item.node))))
+        is_above, is_focus = item.depth < len(above), bool(path) and item.node is node
+        leads = is_above or is_focus or (item.path != path and item.node is not None and bool(_children(item.node)))
+        goal = item.path.rpartition(".")[0] if is_focus else item.path
+        words += ", zoom out" if is_focus and link is not None else ""
         label = f"{item.name}  {duration(item.ns / 1e6)}" if item.width > 14 else item.name
         drawn.append(
             cell(
                 prefix, item.kind, item.left, item.width, item.depth * ROW, ROW, label, title=words,
-                extra=" up" if is_above else "", link=link(item.path) if link is not None and zooms else "",
+                extra=" up" if is_above else "", link=link(goal) if link is not None and leads else "",
+                ident=f"{anchor(prefix, 'flame')}-n{item.path.replace('.', '-')}" if item.node is not None else "",
             )
         )  # fmt: skip
     height = (max(item.depth for item in cells) + 1) * ROW
@@ -137,7 +141,7 @@ def flame(
     ]
     return Picture(
         "flame", title,
-        wrap(prefix, "flame", height, said, hatches(prefix), fades(prefix, kinds), *_guides(path, above), *drawn),
+        wrap(prefix, "flame", height, said, hatches(prefix), fades(prefix, kinds), *_guides(path, above), *drawn, role="group" if link is not None else "img"),
         ("Name", "Kind", "Time", "Share of all"), rows_of(rows),
         legend=tuple((kind, word) for kind, word in _LEGEND.items() if kind in kinds),
     )  # fmt: skip

@@ -25,8 +25,9 @@ _COLUMNS: tuple[tuple[str, str, bool], ...] = (  # (sort key, heading, whether i
 
 @dataclass(frozen=True)
 class Heading:
-    """`sort` is ascending, descending or none; `href` sorts by this column, or turns it round."""
+    """`sort` is ascending, descending or none; `href` sorts by this column, or turns it round. `id` keeps its place."""
 
+    id: str
     label: str
     href: str
     sort: str
@@ -48,6 +49,7 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class KernelTable:
+    id: str
     headings: tuple[Heading, ...]
     rows: tuple[KernelRow, ...]
     left_out: int
@@ -82,11 +84,17 @@ def kernel_table(
     count = max(1.0, positive(target.get("iterations")) if isinstance(target, Mapping) else 0.0)
     change_of = {str(row.get("key")): str(row.get("change")) for row in changes}
     headings = tuple(
-        Heading(label, link(_next(key, is_number, column, falling)), _order(key, column, falling), is_number)
+        Heading(
+            anchor(prefix, f"sort {key}"),
+            label,
+            link(_next(key, is_number, column, falling)),
+            _order(key, column, falling),
+            is_number,
+        )
         for key, label, is_number in _COLUMNS
     )
     rows = tuple(_row(k, count, prefix, change_of.get(str(k.get("key")), "kept")) for k in found[:MAX_ROWS])
-    return KernelTable(headings, rows, max(0, len(found) - MAX_ROWS))
+    return KernelTable(anchor(prefix, "kernels"), headings, rows, max(0, len(found) - MAX_ROWS))
 
 
 def _next(key: str, is_number: bool, column: str, falling: bool) -> str:

@@ -130,11 +130,18 @@ def cell(
         '<title>{}</title><rect class="c c-{}{}" x="{}" y="{}" width="{}" height="{}"{}/>{}',
         title, name, extra, pct(left), top, pct(width), height - 1, paint(prefix, name), text,
     )  # fmt: skip
-    if ident:
-        body = format_html('<g id="{}">{}</g>', ident, body)
+    named = format_html(' id="{}"', ident) if ident else SafeString("")
     if link:
-        return format_html('<a href="{}" aria-label="{}">{}</a>', link, title, body)
-    return format_html("<g>{}</g>", body)
+        return format_html('<a{} href="{}" aria-label="{}">{}</a>', named, link, title, body)
+    return format_html("<g{}>{}</g>", named, body)
+
+
+def headline(name: str, reading: str, top: float, share: int = 60) -> SafeString:
+    """A line over a bar: the name to the left, cut where it would meet the reading to the right. `share`: the name's per cent."""
+    return format_html(
+        '<svg y="{}" width="{}" height="16"><text class="hi" y="11">{}</text></svg><text x="100%" y="{}" text-anchor="end">{}</text>',
+        top, pct(share), name[:MAX_LABEL], top + 11, reading,
+    )  # fmt: skip
 
 
 def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
@@ -148,11 +155,14 @@ def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
     return [step * n for n in range(int(first), int(high // step) + 1)]
 
 
-def wrap(prefix: str, name: str, height: float, label: str, *content: SafeString, css: str = "") -> SafeString:
-    """The outer element: no viewBox, so that percent is of the panel and text keeps its size."""
+def wrap(
+    prefix: str, name: str, height: float, label: str, *content: SafeString, css: str = "", role: str = "img"
+) -> SafeString:  # fmt: skip
+    """The outer element: no viewBox, so that percent is of the panel and text keeps its size. `role`: a picture with links in it
+    is a group, since what is inside of an image is hidden from readers."""
     return format_html(
-        '<svg class="pic {}" id="{}" width="100%" height="{}" role="img" aria-label="{}">{}</svg>',
-        css or name, anchor(prefix, name), height, label, format_html_join("", "{}", ((c,) for c in content)),
+        '<svg class="pic {}" id="{}" width="100%" height="{}" role="{}" aria-label="{}">{}</svg>',
+        css or name, anchor(prefix, name), height, role, label, format_html_join("", "{}", ((c,) for c in content)),
     )  # fmt: skip
 
 

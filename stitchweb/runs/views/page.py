@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
 from agents.engineers import reads_text
@@ -18,6 +19,7 @@ from stitchweb.runs.lines import QUIET
 from stitchweb.runs.models import Event
 from stitchweb.runs.panels import REFERENCE
 from stitchweb.runs.render import MAX_LINES, RunRenderer
+from stitchweb.runs.spread import WISHES
 from stitchweb.runs.tables import rows_of
 from stitchweb.teams.access import WORKERS, role_of
 
@@ -44,20 +46,24 @@ def writers_read(view: View) -> bool:
 
 
 def wishes_of(request: HttpRequest) -> dict[str, str]:
-    """What of a diff the reader asked for: `against` parent or reference, `file` a path."""
-    return {key: request.GET[key] for key in ("against", "file") if key in request.GET}
+    """What of a diff the reader asked for: `against` parent or reference, `file` a path; and what of a profile."""
+    return {key: request.GET[key] for key in ("against", "file", *WISHES) if key in request.GET}
 
 
 @login_required
 @require_safe
 def run_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """Everything about a run, as of its newest event. `?candidate=c3` pins the panels to one candidate."""
+    """Everything about a run, as of its newest event. `?candidate=c3` pins the panels to one candidate; to htmx, that
+    candidate's profile alone where it asks for it."""
     run = run_for(request.user, pk)
     view = view_of(run.pk)
     cid = request.GET.get("candidate", "")
     if cid:
         known_candidate(view, cid)
-    context = RunRenderer(run.pk, RunBlobs(run.pk)).page(view, loud_events(run.pk, view.seq), cid, **wishes_of(request))
+    renderer = RunRenderer(run.pk, RunBlobs(run.pk))
+    if cid and request.htmx.target == f"profile-{cid}":  # type: ignore[attr-defined]
+        return _varying(HttpResponse(renderer.candidate_panel("profile", view, cid, **wishes_of(request))))
+    context = renderer.page(view, loud_events(run.pk, view.seq), cid, **wishes_of(request))
     context |= {
         "run": run.pk,
         "program": run.revision.program,
@@ -66,7 +72,13 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "may_steer": role_of(request.user, run.team_id) in WORKERS,
         "reads_text": writers_read(view),
     }
-    return render(request, "runs/run.html", context)
+    return _varying(render(request, "runs/run.html", context))
+
+
+def _varying(response: HttpResponse) -> HttpResponse:
+    """One address, two answers: caches must not mix them."""
+    patch_vary_headers(response, ["HX-Target"])
+    return response
 
 
 @login_required

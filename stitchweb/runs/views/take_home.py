@@ -10,7 +10,8 @@ from django.views.decorators.http import require_safe
 from agents.bundle import bundle
 from stitchweb.runs.access import run_for
 from stitchweb.runs.blobs import RunBlobs
-from stitchweb.runs.dress import text_of
+from stitchweb.runs.carry import answer
+from stitchweb.runs.dress import summary_of, text_of
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Run
 
@@ -60,3 +61,11 @@ def build_log(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     if text is None:
         raise Http404("There is no build log of this candidate.")
     return _text(text, f"build-{cid}.log")
+
+
+@login_required
+@require_safe
+def profile_file(request: HttpRequest, pk: int, cid: str, name: str) -> HttpResponse:
+    """The profile of a candidate, or of the `reference`, for another program: one of `carry.EXPORTS`, as an attachment."""
+    run = run_for(request.user, pk)
+    return answer(summary_of(RunBlobs(pk), view_of(pk).profiles.get(cid)), name, f"{run.name} {pk} {cid}")
