@@ -18,6 +18,7 @@ STOP_SENTENCES: dict[StopCause, str] = {
     StopCause.BUDGET_MONEY: "The budget of money is spent.",
     StopCause.BUDGET_DEVICE: "The budget of device seconds is spent.",
     StopCause.NO_GAIN: "Nothing further promised a significant gain.",
+    StopCause.AT_ROOFLINE: "It is at the roofline: what it must move and compute takes as long on this device.",
     StopCause.CANCELLED: "The run was cancelled.",
     StopCause.REFUSED: "The program cannot be optimized as it is.",
     StopCause.FAILED: "The run could not go on.",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
+from agents.diagnosis import Diagnosis
 from gpu_runner.contracts import (
     BlobRef,
     BuildReport,
@@ -27,6 +28,7 @@ from gpu_runner.contracts import (
 from gpu_runner.contracts import Protocol as VerifyProtocol
 
 SCHEMA_VERSION = 1
+REFERENCE = "reference"  # where a profile is asked for: the program itself, not a candidate
 
 
 class BlobStore(Protocol):
@@ -71,6 +73,7 @@ class StopCause(StrEnum):
     BUDGET_DEVICE = "budget-device-seconds"
     NO_GAIN = "no-significant-gain"
     CANCELLED = "cancelled"
+    AT_ROOFLINE = "at-the-roofline"
     REFUSED = "refused"
     FAILED = "failed"
 
@@ -127,6 +130,7 @@ class Todo(Contract):
     why: str = ""
     ops: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()  # graph node names, for the engineers
+    rows: tuple[str, ...] = ()  # keys of the rows in the reference's profile that it answers
     constraints: tuple[str, ...] = ()
     predicted: float | None = None
     measured: float | None = None
@@ -142,6 +146,7 @@ class Plan(Contract):
     todos: tuple[Todo, ...]
     note: str = ""
     approved: bool = True
+    edited: bool = False  # by a person: its order is theirs
 
 
 CandidateStatus = Literal["coded", "building", "checking", "timing", "profiling", "done"]
@@ -167,6 +172,7 @@ class Candidate(Contract):
     timing: TimingReport | None = None
     confirmed: TimingReport | None = None
     profile: BlobRef | None = None  # a ProfileReport
+    diagnosis: Diagnosis | None = None  # what it says to the loop
     retimed: int = 0  # how often it was timed again because noise hid what it seemed to gain
     logs: dict[str, BlobRef] = {}  # "build", "check": the whole log where the report keeps its tail
     finding: str = ""
@@ -199,10 +205,11 @@ class Decision(Contract):
 
 class Control(Contract):
     """A person's request. `data`: hint {"text"}; edit_plan {"todos": [{"id", "title", "status"}…]}; branch {"from": id};
-    candidate {"files": {path: BlobRef as JSON}, "sha256", "parent", "title"}, made by `agents.steps.hand_made`."""
+    candidate {"files": {path: BlobRef as JSON}, "sha256", "parent", "title"}, made by `agents.steps.hand_made`; profile
+    {"candidate": id, or "reference"}."""
 
     id: str
-    kind: Literal["pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch"]
+    kind: Literal["pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch", "profile"]
     by: str = ""
     data: dict[str, Any] = {}
 
@@ -264,6 +271,7 @@ class State(Contract):
     analysis: AnalysisSummary | None = None
     reference_timing: TimingReport | None = None
     reference_profile: BlobRef | None = None
+    reference_diagnosis: Diagnosis | None = None
     plans: tuple[Plan, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     current: str | None = None  # the candidate under work
@@ -272,6 +280,7 @@ class State(Contract):
     hints: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
     controls: tuple[Control, ...] = ()  # accepted, not yet applied
+    profiles_asked: tuple[str, ...] = ()  # by people: ids of candidates, or REFERENCE
     usage: Usage = Usage()
     failures_in_row: int = 0
     gainless_in_row: int = 0
@@ -360,6 +369,7 @@ class Profiled(_Outcome):
     blob: BlobRef
     finding: str = ""
     coverage: float | None = None
+    diagnosis: Diagnosis | None = None
 
 
 class Decided(_Outcome):

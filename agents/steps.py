@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
+from agents.diagnosis import diagnosis_of
 from agents.engineers import Context, Engineer, UnusableAnswer, engineer
 from agents.loop.rules import find, ground, parent_of_next
 from agents.state import (
@@ -105,7 +106,10 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
     if step.kind == "analyse":
         return AnalyseTask(target=target, limits=limits, source=source, protocol=protocol, mode=mode, precision=precision)
     if step.kind == "profile":
-        return ProfileTask(target=target, limits=limits, source=source, candidate=files, mode=mode, precision=precision)
+        # The first one may be taken from before; whoever asks for another wants a new one.
+        fresh = state.reference_profile is not None
+        return ProfileTask(target=target, limits=limits, source=source, candidate=files, mode=mode, precision=precision,
+                           fresh=fresh)  # fmt: skip
     if files is None:
         raise ValueError(f"a {step.kind} step needs a candidate, and this one names none")
     if step.kind == "build":
@@ -180,8 +184,9 @@ def _outcome_of(step: Step, state: State, report: Report, blobs: BlobStore, at: 
         case ProfileReport() if step.kind == "profile":
             blob = _put(blobs, canonical_json(report))
             return Profiled(
-                step=step.index, at=at, seconds=seconds, blob=blob, finding=report.finding, coverage=report.coverage
-            )
+                step=step.index, at=at, seconds=seconds, blob=blob, finding=report.finding, coverage=report.coverage,
+                diagnosis=diagnosis_of(report),
+            )  # fmt: skip
     reason = f"The hands answered a {step.kind} step with a report of kind {report.kind!r}."
     return Broken(step=step.index, at=at, seconds=seconds, reason=reason)
 

@@ -30,6 +30,10 @@ class Context:
         """The sources of a candidate, path to text."""
         return {path: self.blobs.get(ref).decode() for path, ref in candidate.files.items()}
 
+    def profile(self, candidate: Candidate) -> ProfileReport | None:
+        """The profile of a candidate, None where none was made. What it says in short is `candidate.diagnosis`."""
+        return ProfileReport.model_validate_json(self.blobs.get(candidate.profile)) if candidate.profile else None
+
 
 @dataclass(frozen=True)
 class PlanAnswer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agents.diagnosis import Diagnosis, diagnosis_of
 from agents.events.shrink import Payload, bounded, cut, fits, plain, without
 from agents.events.words import AnalysisView, CandidateView, ProfileView
 from agents.state import AnalysisSummary, BlobStore, Candidate, Plan
@@ -155,8 +156,21 @@ def profile_view(candidate: str | None, ref: BlobRef, finding: str, blobs: BlobS
     )
     if blobs is not None:
         report = ProfileReport.model_validate_json(blobs.get(ref))
-        update = {"status": report.status, "reason": report.reason, "finding": report.finding, "coverage": report.coverage}
-        view = view.model_copy(update=update)
+        found = diagnosis_of(report) or Diagnosis()
+        view = ProfileView(
+            role=view.role,
+            candidate=candidate,
+            blob=ref,
+            status=report.status,
+            reason=report.reason,
+            finding=report.finding,
+            coverage=report.coverage,
+            klass=found.klass,
+            confidence=found.confidence,
+            reached=found.reached,
+            collectors=tuple((report.summary or {}).get("collectors") or ())[:8],
+            cached=report.cached,
+        )
     return bounded(plain(view))
 
 

@@ -237,7 +237,7 @@ def _refs(files: dict[str, BlobRef]) -> dict[str, dict[str, Any]]:
 
 def _asked(control: Control) -> str:
     """What is asked, where the kind of the request alone does not say it."""
-    key = {"hint": "text", "candidate": "title", "branch": "from"}.get(control.kind, "")
+    key = {"hint": "text", "candidate": "title", "branch": "from", "profile": "candidate"}.get(control.kind, "")
     return cut(str(control.data.get(key, "")), 500)
 
 

@@ -121,6 +121,11 @@ class ProfileView(Contract):
     reason: str = ""
     finding: str = ""
     coverage: float | None = None
+    klass: str = ""  # of its verdict
+    confidence: str = ""
+    reached: float | None = None  # the least time that this device needs over the program's own, 0..1
+    collectors: tuple[dict[str, Any], ...] = ()  # each tool: tool, status, reason, sentence, seconds
+    cached: bool = False  # measured before, for the same program, device and versions
 
 
 class ControlView(Contract):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agents.loop.due import due
 from agents.loop.edit import add_candidate, change_candidate, change_todo
 from agents.loop.notes import confirmed_sentence, timed_sentence, told_by_confirmation
+from agents.loop.profiles import worth_profiling
 from agents.loop.route import after_attempt, end, fail, failure_sentence, finish, reopened
 from agents.loop.rules import (
     MAX_RECONFIRMS,
@@ -346,8 +347,7 @@ def _timed(state: State, report: TimingReport) -> State:
         state = change_todo(state, todo.id, measured=gain.value, measured_low=gain.low, measured_high=gain.high)
         if gained:
             state = state.model_copy(update={"tries": state.tries | {todo.id: 0}})
-    first = not any(c.profile for c in state.candidates)
-    if first or new_best:
+    if worth_profiling(state, candidate, new_best):
         return state.model_copy(update={"status": Status.PROFILING})
     state = change_candidate(state, candidate.id, status="done")
     return state.model_copy(update={"status": Status.DECIDING})
@@ -361,13 +361,15 @@ def _again(state: State, candidate: Candidate, **update: object) -> State:
 
 def _profiled(state: State, outcome: Profiled | None) -> State:
     if state.current is None:
-        state = state.model_copy(update={"reference_profile": outcome.blob if outcome else None})
+        if outcome:
+            state = state.model_copy(update={"reference_profile": outcome.blob, "reference_diagnosis": outcome.diagnosis})
         return after_attempt(state, None)
+    asked = _current(state).status == "done"  # by a person, after its attempt: there is nothing to decide
     update: dict[str, object] = {"status": "done"}
     if outcome:
-        update |= {"profile": outcome.blob, "finding": outcome.finding}
+        update |= {"profile": outcome.blob, "finding": outcome.finding, "diagnosis": outcome.diagnosis}
     state = change_candidate(state, state.current, **update)
-    return state.model_copy(update={"status": Status.DECIDING})
+    return after_attempt(state, None) if asked else state.model_copy(update={"status": Status.DECIDING})
 
 
 def _own_decision(state: State, sentence: str) -> Decision:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from agents.loop.edit import add_candidate, change_candidate, change_todo
+from agents.loop.profiles import next_open, nothing_left, take_asked, without_moot
 from agents.loop.rules import MAX_TRIES, best_left, doing, find, ground, significant, spent, target_reached
 from agents.state import Candidate, Decision, State, Status, StopCause
 from gpu_runner.contracts import BlobRef, CheckReport, TimingReport, Verdict, digest
 
 # Causes after which a person's waiting candidate is still tried: nothing that bounds the machine's time has run out.
-_SOFT = frozenset({StopCause.TODOS_DONE, StopCause.NO_GAIN, StopCause.TARGET_REACHED, StopCause.BUDGET_ATTEMPTS})
+_SOFT = frozenset({StopCause.TODOS_DONE, StopCause.NO_GAIN, StopCause.TARGET_REACHED, StopCause.BUDGET_ATTEMPTS,
+                   StopCause.AT_ROOFLINE})  # fmt: skip
 
 _SENTENCES = {
     Verdict.INCORRECT: "Its result differs from the reference's.",
@@ -29,8 +31,9 @@ def failure_sentence(report: CheckReport | TimingReport) -> str:
 def after_attempt(state: State, decision: Decision | None) -> State:
     """Go on after an attempt (or a plan, with no decision): settle the todo as the decision says, then take what is due.
 
-    A person's candidate goes first. Then the budgets of attempts and patience, then a new plan when the Verifier or the row of
-    failures asks for one, then the todo in work, then the next open one.
+    A person's candidate goes first, then a profile that a person asked for. Then the budgets of attempts and patience, and
+    whether the profiles leave anything to gain; then a new plan when the Verifier or the row of failures asks for one, then the
+    todo in work, then the open one that promises most.
     """
     if decision is not None:
         state = state.model_copy(update={"decisions": (*state.decisions, decision)}) if decision.candidate else state
@@ -39,6 +42,8 @@ def after_attempt(state: State, decision: Decision | None) -> State:
     hand_made = take_hand_made(state)
     if hand_made is not None:
         return hand_made
+    if (asked := take_asked(state)) is not None:
+        return asked
     if target_reached(state):
         return finish(state, StopCause.TARGET_REACHED)
     if decision is not None and decision.route == "stop":
@@ -47,6 +52,8 @@ def after_attempt(state: State, decision: Decision | None) -> State:
         return finish(state, StopCause.BUDGET_ATTEMPTS)
     if state.gainless_in_row >= state.options.patience:
         return finish(state, StopCause.NO_GAIN)
+    if nothing_left(state):
+        return finish(state, StopCause.AT_ROOFLINE)
     plan = state.plan
     if plan is None:
         return state.model_copy(update={"status": Status.PLANNING})
@@ -59,9 +66,10 @@ def after_attempt(state: State, decision: Decision | None) -> State:
 
 
 def next_todo(state: State) -> State:
-    """Code the todo in work, or the first open one; with none left the list is done."""
+    """Code the todo in work, or the open one that promises most; with none left the list is done."""
     if doing(state) is None:
-        todo = next((t for t in state.plan.todos if t.status == "open"), None) if state.plan else None
+        state = without_moot(state)
+        todo = next_open(state)
         if todo is None:
             return finish(state, StopCause.TODOS_DONE)
         state = change_todo(state, todo.id, status="doing")
@@ -149,7 +157,7 @@ def end(state: State) -> State:
         hand_made = take_hand_made(state)
         if hand_made is not None:
             return hand_made.model_copy(update={"stop_cause": None})
-    return state.model_copy(update={"status": Status.FINISHED, "controls": ()})
+    return state.model_copy(update={"status": Status.FINISHED, "controls": (), "profiles_asked": ()})
 
 
 def reopened(state: State, candidate: Candidate) -> State | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from agents.loop.profiles import MAX_ASKED
 from agents.loop.route import after_attempt, next_todo
 from agents.loop.rules import MAX_TODOS, find
-from agents.state import Control, Plan, State, Status, StopCause, Todo
+from agents.state import REFERENCE, Control, Plan, State, Status, StopCause, Todo
 
 MAX_HINTS, MAX_HINT = 20, 2000
 MAX_WAITING = 8
@@ -34,6 +35,12 @@ def refusal(state: State, control: Control) -> str:
             return "There is no such candidate to branch from."
         case "branch" if state.stop_cause is not None:
             return "Nothing more is written: the run confirms its best. Once it has ended, a new run can start from this one."
+        case "profile" if state.stop_cause is not None:
+            return "Nothing more is profiled: the run confirms its best."
+        case "profile" if not _may_be_profiled(state, control.data.get("candidate")):
+            return "Only the reference and candidates that were verified are profiled."
+        case "profile" if len(state.profiles_asked) >= MAX_ASKED:
+            return f"At most {MAX_ASKED} profiles may wait at a time."
         case "candidate" if not _has_files(control.data):
             return "The candidate has no files."
         case "candidate" if len(state.controls) >= MAX_WAITING:
@@ -68,8 +75,19 @@ def steer(state: State, control: Control, at: float) -> State:
             return state.model_copy(update={"hints": (*state.hints, text)[-MAX_HINTS:]})
         case "branch":
             return state.model_copy(update={"branch_from": control.data["from"]})
+        case "profile":
+            asked = tuple(dict.fromkeys((*state.profiles_asked, str(control.data["candidate"]))))
+            return _unless_waiting(state.model_copy(update={"profiles_asked": asked}))
         case "candidate":
             return _unless_waiting(state.model_copy(update={"controls": (*state.controls, control)}))
+
+
+def _may_be_profiled(state: State, name: object) -> bool:
+    """The reference once it was looked at, and a candidate whose own attempt is over."""
+    if name == REFERENCE:
+        return state.analysis is not None
+    candidate = find(state, str(name))
+    return candidate is not None and candidate.verified and candidate.status == "done"
 
 
 def _has_files(data: dict[str, Any]) -> bool:
@@ -80,8 +98,9 @@ def _has_files(data: dict[str, Any]) -> bool:
 
 
 def _unless_waiting(state: State) -> State:
-    """While the run waits for approval nothing is in flight, so a person's candidate is taken at once."""
-    return after_attempt(state, None) if state.status is Status.AWAITING_APPROVAL and state.controls else state
+    """While the run waits for approval nothing is in flight, so what a person asks for is taken at once."""
+    asked = state.controls or state.profiles_asked
+    return after_attempt(state, None) if state.status is Status.AWAITING_APPROVAL and asked else state
 
 
 def _approved(state: State) -> State:
@@ -128,5 +147,6 @@ def _edited(state: State, control: Control) -> State:
         todos=(*begun, *edited, *unnamed),
         note=f"Edited by {control.by or 'a person'}.",
         approved=state.plan.approved,
+        edited=True,
     )
     return state.model_copy(update={"plans": (*state.plans, plan)})

@@ -76,13 +76,17 @@ class TimeTask(_Task):
 
 
 class ProfileTask(_Task):
-    """Profile the candidate, or the reference where none is given. Answered by `ProfileReport`."""
+    """Profile the candidate, or the reference where none is given. Answered by `ProfileReport`.
+
+    `fresh`: measure also where a profile of the same reference, device and versions is kept.
+    """
 
     kind: Literal["profile"] = "profile"
     source: Source
     candidate: CandidateFiles | None
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
+    fresh: bool = False
 
 
 Task = Annotated[AnalyseTask | BuildTask | CheckTask | TimeTask | ProfileTask, Field(discriminator="kind")]

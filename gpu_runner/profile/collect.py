@@ -42,7 +42,7 @@ def perform_profile(job: Job, task: ProfileTask, session: Session) -> ProfileRep
             return _measured(job, task, session, role)
         name = kept.key(session.key(job, task.source), device_info(task.target))
         call_ns = _call_ns(job, task, session)
-        known = kept.load(name)
+        known = None if task.fresh else kept.load(name)
         if known is not None and 1 / SAME <= call_ns / max(1, known["target"]["call_ns"]) <= SAME:
             job.stage("taking the profile that was measured before")
             return _report(role, _on(known, device_info(task.target)), None, cached=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agents.blobs import MemoryBlobs
+from agents.diagnosis import Diagnosis
 from agents.loop import apply, next_step, start
 from agents.state import (
     Analysed,
@@ -20,6 +21,7 @@ from agents.state import (
     Steered,
     Step,
     Timed,
+    Todo,
 )
 from gpu_runner.contracts import BuildReport, CandidateFiles, Verdict
 from tests.agents.loop_world import analysis, check, new_state, program, timing, todo
@@ -56,8 +58,14 @@ class Run:
         return self.take(Analysed, analysis=summary)
 
     def planned(self, *todos: str) -> Run:
-        self.analysed().take(Profiled, blob=REF)
-        return self.take(Planned, todos=tuple(todo(t, title=t) for t in todos))
+        return self.analysed().profiled().plan(*(todo(t, title=t) for t in todos))
+
+    def profiled(self, found: Diagnosis | None = None) -> Run:
+        assert self.kind() == "profile"
+        return self.take(Profiled, blob=REF, finding="f", diagnosis=found)
+
+    def plan(self, *todos: Todo) -> Run:
+        return self.take(Planned, todos=todos)
 
     def coded(self, text: str = "") -> Run:
         step = self.due()
@@ -79,7 +87,7 @@ class Run:
         return self.take(Timed, report=timing(speedup, spread))
 
     def profiled_if_due(self) -> Run:
-        return self.take(Profiled, blob=REF, finding="f") if self.kind() == "profile" else self
+        return self.profiled() if self.kind() == "profile" else self
 
     def decided(self, route: str = "advance") -> Run:
         return self.take(Decided, decision=Decision(candidate=self.state.current, route=route))

@@ -7,6 +7,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agents.diagnosis import DiagnosedRow, Diagnosis
 from agents.events import View, created, events_of, fold, fold_all
 from agents.events.shrink import fits
 from agents.loop import apply, next_step, start
@@ -39,10 +40,12 @@ from tests.agents.loop_world import check, new_state, options, timing, todo
 REF = BlobRef(sha256="a" * 64, size=2)
 MANY = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 FEW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-CONTROLS = ("pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch")
+CONTROLS = ("pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch", "profile")
 KINDS = ("analyse", "plan", "code", "build", "check", "time", "decide")
 QUIET = (
     "now",
+    "profiles_asked",
+    "reference_diagnosis",
     "steered",
     "hints",
     "branch_from",
@@ -108,7 +111,11 @@ class World:
                 return Analysed(analysis=AnalysisSummary(blob=REF, nulls=nulls), **common)
             case "plan":
                 ids = [pick.choice(["", "a", "b", "plan"]) for _ in range(pick.randint(0, 5))]
-                return Planned(todos=tuple(todo(i, data={"x": 1}) for i in ids), usage=self.usage(), **common)
+                return Planned(
+                    todos=tuple(todo(i, data={"x": 1}, rows=tuple(pick.choice(["", "x", "yz"]))) for i in ids),
+                    usage=self.usage(),
+                    **common,
+                )
             case "code":
                 parent = pick.choice([None, "c1", "c99", state.best])
                 sha = str(pick.randint(0, 30))
@@ -128,9 +135,15 @@ class World:
                     report = TimingReport(verdict=pick.choice([None, Verdict.INCORRECT]), sentence="Nothing measured.")
                 return Timed(report=report, **common)
             case "profile":
-                return Profiled(blob=REF, **common)
+                return Profiled(blob=REF, diagnosis=self.diagnosis(), **common)
         route = pick.choice(["retry", "optimise", "advance", "replan", "stop", "retry", "advance"])
         return Decided(decision=Decision(candidate=state.current, route=route), usage=self.usage(), **common)
+
+    def diagnosis(self) -> Diagnosis | None:
+        pick = self.random
+        rows = tuple(DiagnosedRow(key=key, share=pick.choice([0.0, 0.3, 0.6])) for key in "xyz" if pick.random() < 0.7)
+        found = Diagnosis(bound=pick.choice(["memory", "compute"]), reached=pick.choice([None, 0.2, 0.6, 0.97]), rows=rows)
+        return pick.choice([None, found, found])
 
     def control(self, state: State, must_move: bool) -> Control:
         pick = self.random
@@ -144,6 +157,7 @@ class World:
             "hint": {"text": "Try."},
             "candidate": {"files": {"model_new.py": ref}, "parent": "c1"} if pick.random() < 0.9 else {},
             "branch": {"from": pick.choice(["c1", "c2", "none"])},
+            "profile": {"candidate": pick.choice(["reference", "c1", "c2", "none"])},
         }.get(kind, {})
         control_id = str(self.controls if pick.random() < 0.9 else self.controls - 1)
         return Control(id=control_id, kind=kind, data=data)

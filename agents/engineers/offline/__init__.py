@@ -22,7 +22,7 @@ class Offline:
     def plan(self, context: Context) -> PlanAnswer:
         if context.state.options.target != "cpu":
             return PlanAnswer((), "The offline engineer writes C++ for the target cpu; choose that target or another engineer.")
-        todos, note = make_todos(context.analysis)
+        todos, note = make_todos(context.analysis, context.state.reference_diagnosis)
         tried = {key for plan in context.state.plans for todo in plan.todos for key in todo.data.get("regions", ())}
         fresh = tuple(t for t in todos if not set(t.data["regions"]) <= tried)
         if tried and not fresh:

@@ -21,6 +21,7 @@ def decide(context: Context, candidate: Candidate) -> Decision:
         route="advance",
         bottleneck=bottleneck,
         evidence=evidence,
+        suggestions=candidate.diagnosis.suggestions if candidate.diagnosis else (),
         sentence=_sentence(candidate, todo),
     )
 
@@ -77,6 +78,8 @@ def _evidence(context: Context, candidate: Candidate, todo: Todo | None) -> tupl
     if timing and timing.over_eager:
         over = timing.over_eager
         lines.append(f"{over.value:.2f}× over eager (interval {over.low:.2f} to {over.high:.2f})")
+    if (found := candidate.diagnosis) is not None and found.reached is not None:
+        lines.append(f"{found.reached:.0%} of its time is the least that its {found.bound} needs on this device")
     if candidate.check and candidate.check.error_ratio is not None:
         lines.append(f"error against float64 is {candidate.check.error_ratio:.2f} of eager's own")
     if todo and todo.predicted and todo.measured:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from agents.diagnosis import Diagnosis
 from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.opportunities import find_regions
@@ -109,8 +110,9 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
         region.kernel_s *= region.eager_s / expected
 
 
-def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:
-    """The to-do list, best first, and a note about what it rests on or why it is empty."""
+def make_todos(analysis: Analysis, found: Diagnosis | None = None) -> tuple[tuple[Todo, ...], str]:
+    """The to-do list, best first, and a note about what it rests on or why it is empty. `found`: of the reference's profile,
+    whose rows the items cite."""
     if analysis.graph is None:
         return (), f"There is nothing to plan on: {analysis.graph_reason or 'the program has no captured graph'}."
     view, regions = regions_of(analysis)
@@ -123,23 +125,37 @@ def make_todos(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:
         gain = sum(r.gain_s for r in members)
         if gain < SMALLEST_GAIN * total:
             continue
-        todos.append((gain, _todo(view, kind, members, gain, total)))
+        todos.append((gain, _todo(view, kind, members, gain, total, found)))
     todos.sort(key=lambda pair: -pair[0])
     left = {short(n.target) for n in view.graph.nodes} - {op for r in regions for op in r.ops}
     inside = sum(len(region.nodes) for region in regions)
     kernels = "1 possible kernel" if len(regions) == 1 else f"{len(regions)} possible kernels"
     note = f"{len(view.graph.nodes)} operations captured, {inside} of them in {kernels}."
+    if found is not None and found.sentence:
+        note += f" {found.sentence}"
     if not todos:
         note += f" None promises a gain; what takes the time stays with PyTorch: {', '.join(sorted(left)[:8])}."
     return tuple(todo for _, todo in todos), note
 
 
-def _todo(view: View, kind: str, members: list[Region], gain: float, total: float) -> Todo:
+def cited(ops: Sequence[str], found: Diagnosis | None) -> tuple[str, ...]:
+    """Keys of the profile's rows that these operations of the graph are, the largest first."""
+    names = {name for op in ops for name in (op, f"{op}_", *PROFILED.get(op, ()))}
+    rows = found.rows if found else ()
+    return tuple(row.key for row in rows if row.key.removeprefix("aten::") in names)
+
+
+def _todo(view: View, kind: str, members: list[Region], gain: float, total: float, found: Diagnosis | None = None) -> Todo:
     todo_kind, one, several = TITLES[kind]
     what = _words(members[0].ops)
     title = (one if len(members) == 1 else several).format(what=what, count=len(members))
     eager_ms, ours_ms = (1e3 * sum(getattr(r, name) for r in members) for name in ("eager_s", "kernel_s"))
     why = f"Eager spends about {eager_ms:.2f} ms here; {members[0].says} should take about {ours_ms:.2f} ms."
+    ops = tuple(dict.fromkeys(op for r in members for op in r.ops))
+    rows = cited([short(view.nodes[n].target) for r in members for n in r.nodes], found)
+    if found is not None and rows:
+        shares = ", ".join(f"{key.removeprefix('aten::')} {found.share([key]):.0%}" for key in rows[:4])
+        why += f" In the profile: {shares}."
     nodes = tuple(n for r in members for n in r.nodes)
     shapes = dict.fromkeys(f"float32 {list(spec.shape)}" for r in members if (spec := view.spec(r.nodes[-1])))
     return Todo(
@@ -147,8 +163,9 @@ def _todo(view: View, kind: str, members: list[Region], gain: float, total: floa
         kind=todo_kind,
         title=title,
         why=why,
-        ops=tuple(dict.fromkeys(op for r in members for op in r.ops)),
+        ops=ops,
         nodes=nodes[:200],
+        rows=rows,
         constraints=(f"shapes: {', '.join(list(shapes)[:4])}", "same order of parameters, weights read at every call"),
         predicted=round(total / max(total - gain, 0.05 * total), 2),
         data={"regions": [r.key for r in members]},
