@@ -21,7 +21,7 @@ from .arm import Arm, arithmetic
 ITERATION = "stitchweb_iter"
 MAX_ROWS = 40_000
 LEAST, MOST, MOST_SHORT = 3, 20, 200  # forwards
-SHORT_NS = 3_000_000  # which a range should last at least
+SHORT_NS = 10_000_000  # which a range should last at least
 EVENT_BYTES = 5 << 19  # of an answer's 8 MiB
 _KEPT = (  # what the parent asks of a row of the GPU or a call
     "correlation", "device", "stream", "bytes", "grid", "block", "registers per thread", "shared memory",

@@ -93,8 +93,8 @@ def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, 
             f"Latency-bound: what takes the time is far from this machine's ceilings{': ' + near if near else ''}; {largest}."
         )
         return verdict(
-            "system", "latency-bound", sentence, share=main.share_pct or None, saved=None, confidence="low", evidence=evidence,
-            suggestions=("vectorise",),
+            "system", "latency-bound", sentence, share=main.share_pct or None, saved=main.share_pct * (1 - main.share),
+            confidence="low", evidence=evidence, suggestions=("vectorise",),
         )  # fmt: skip
     sure = "medium" if main.share >= BOUND else "low"
     word = "-bound" if main.share >= BOUND else " leads, not at its limit"

@@ -15,6 +15,7 @@ from gpu_runner.profile.trace import Call, GpuRow
 
 CAUSES = ("sync", "host", "launch", "dependency", "switch", "uvm", "unknown")
 SWITCH_NS = 10_000  # a gap below it, after a launch in time, is the GPU going from one row to the next
+PROMPT_NS = 2_000  # a row that starts no longer after its launch than the promptest one, and this, waited for nothing else
 SYNC_NS = 1_000_000  # a blocking call that ended longer before the gap did not cause it
 _ENQUEUES = ("Launch", "Memcpy", "Memset", "MemPrefetch")
 _COPIES = ("H2D", "D2H", "P2P", "UVM_H2D", "UVM_D2H", "UVM_D2D")  # those that could be avoided or overlapped
@@ -74,7 +75,7 @@ def exposed(rows: Sequence[GpuRow], window: Interval) -> int:
 class Calls:
     """The host's calls, by the rows they enqueued and by thread."""
 
-    def __init__(self, calls: Iterable[Call], rows: Iterable[GpuRow]) -> None:
+    def __init__(self, calls: Iterable[Call], rows: Sequence[GpuRow]) -> None:
         pageable = {r.key for r in rows if r.pageable and r.key is not None}
         self._by_key: dict[Hashable, Call] = {}
         self._blocking: dict[str, list[Call]] = defaultdict(list)
@@ -91,6 +92,10 @@ class Calls:
         self._starts = {
             id(group): [call.start for call in group] for group in (*self._blocking.values(), *self._enqueues.values())
         }
+
+        launched = [row for row in rows if row.kind == "kernel"]
+        delays = [max(0, row.start - call.end) for row in launched if (call := self.of(row)) is not None]
+        self._prompt = min(delays, default=0) + PROMPT_NS
 
     def of(self, row: GpuRow) -> Call | None:
         """The call that enqueued the row."""
@@ -109,7 +114,10 @@ class Calls:
         if call is None:
             return "uvm" if row.copy.startswith("UVM") else "unknown"
         if call.start < start:
-            return "switch" if end - start < SWITCH_NS else "dependency"
+            # A launch takes a few µs to reach the GPU: where rows are as short, the next call begins while the one before runs.
+            prompt = row.kind == "kernel" and row.start - call.end <= min(SWITCH_NS, self._prompt)
+            short = "launch" if prompt else "switch"
+            return short if end - start < SWITCH_NS else "dependency"
         waited = self._before(self._blocking.get(call.thread), call.start)
         sent = self._before(self._enqueues.get(call.thread), call.start)
         if waited is not None and waited.end >= start - SYNC_NS and (sent is None or waited.end >= sent.end):

@@ -5,6 +5,7 @@ Every class whose rule holds is listed, the largest share of the wall time first
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ MANY_KERNELS = 20
 SMALL_COPY_BYTES = 64 << 10
 DOMINANT_PCT = 30.0
 ESTIMATED_PCT = 60.0
+BEYOND_PCT = 110.0  # of a ceiling: it is none for this
 
 
 def gpu_verdicts(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -182,8 +184,12 @@ def _gpu_bound(summary: Mapping[str, Any], busy: float, sure: str) -> dict[str, 
 
 
 def _estimated(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Without counters: the bytes and operations that a forward must do, over the time of its kernels, against the device's
-    measured ceilings. An estimate of the whole, never sure."""
+    """Without counters: what the forward must move and compute, over the time of its kernels, against the device's measured
+    ceilings; and how many of its launches cannot fill the device. An estimate of the whole, never sure.
+
+    Of the reference, what its operations move one by one is known; of a candidate only the least, so that a small share says
+    nothing. Beyond the measured arithmetic are tensor cores, whose ceiling is not known here.
+    """
     target, device, gpu = summary["target"], summary["device"], summary["gpu"]
     busy = gpu["kernel_busy_ns"] / max(1, target["iterations"] or 1) / 1e9
     bandwidth, peak = device["mem_bandwidth_Bps"], max(device["peak_flops"].values(), default=None)
@@ -191,37 +197,65 @@ def _estimated(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         not busy
         or not target["iterations"]
         or device["peaks_from"] != "measured"
-        or any(k["counters"] for k in summary["kernels"])
+        or any(k["counters"] and k["counters"].get("status") != "estimated" for k in summary["kernels"])
     ):
         return []
-    memory = 100.0 * (target.get("bytes") or 0) / busy / bandwidth if bandwidth else 0.0
+    moved = max(target.get("bytes") or 0, target.get("moved_bytes") or 0)
+    memory = 100.0 * moved / busy / bandwidth if bandwidth else 0.0
     compute = 100.0 * (target.get("flops") or 0) / busy / peak if peak else 0.0
-    if max(memory, compute) < ESTIMATED_PCT:
-        return []
-    klass, what, advice = (
-        ("memory-bound", "bandwidth", "fewer-bytes") if memory >= compute else ("compute-bound", "arithmetic", "algorithm")
-    )
+    tensor_cores = compute > BEYOND_PCT
     evidence = [
         fact("memory_sol_pct", memory, "%", ESTIMATED_PCT, "roofline", "estimated"),
         fact("compute_sol_pct", compute, "%", ESTIMATED_PCT, "roofline", "estimated"),
     ]
-    top = max(memory, compute)
     share = 100.0 * gpu["kernel_busy_ns"] / summary["window"]["wall_ns"]
+    top = memory if tensor_cores else max(memory, compute)
+    if top < ESTIMATED_PCT:
+        return _far(summary, share, memory, compute, evidence, known=bool(target.get("moved_bytes")) and not tensor_cores)
+    klass, what, advice = (
+        ("memory-bound", "bandwidth", "fewer-bytes") if top == memory else ("compute-bound", "arithmetic", "algorithm")
+    )
     sentence = (
         f"While kernels run, what the forward must do takes {top:.0f} % of the measured {what} (an estimate from its shapes)."
     )
-    return [
-        verdict(
-            "system",
-            klass,
-            sentence,
-            share=share,
-            saved=share * max(0.0, 1 - top / 100.0),
-            confidence="low",
-            evidence=evidence,
-            suggestions=(advice,),
+    if top > BEYOND_PCT:
+        sentence = (
+            f"What the forward must move goes at {top:.0f} % of memory's own rate: it comes from the cache (an estimate)."
         )
+    saved = share * max(0.0, 1 - top / 100.0)
+    return [
+        verdict("system", klass, sentence, share=share, saved=saved, confidence="low", evidence=evidence, suggestions=(advice,))
     ]
+
+
+def _far(
+    summary: Mapping[str, Any], share: float, memory: float, compute: float, evidence: list[dict[str, Any]], known: bool
+) -> list[dict[str, Any]]:
+    """Latency, where kernels are far from both ceilings: for want of blocks, or for what only counters tell."""
+    small = _few_blocks(summary)
+    if small >= ESTIMATED_PCT:
+        facts = [fact("few_blocks_pct", small, "%", ESTIMATED_PCT, "kernels", "estimated"), *evidence]
+        sentence = f"Latency-bound: {small:.0f} % of the kernels' time is in launches with fewer blocks than multiprocessors."
+        return [verdict("system", "latency-bound", sentence, share=share, saved=share * small / 100.0, confidence="low",
+                        evidence=facts, suggestions=("more-blocks",))]  # fmt: skip
+    if not known:
+        return []
+    sentence = (
+        f"Latency-bound: kernels reach {memory:.0f} % of the measured bandwidth and {compute:.0f} % of the measured arithmetic"
+        " (an estimate from their shapes)."
+    )
+    return [verdict("system", "latency-bound", sentence, share=share, saved=0.0, confidence="low", evidence=evidence,
+                    suggestions=("loads-in-flight",))]  # fmt: skip
+
+
+def _few_blocks(summary: Mapping[str, Any]) -> float:
+    """Per cent of the kernels' time in launches that leave multiprocessors without a block."""
+    count = summary["device"].get("sm_count")
+    whole = sum(k["total_ns"] for k in summary["kernels"])
+    if not count or not whole:
+        return 0.0
+    few = sum(k["total_ns"] for k in summary["kernels"] if k.get("grid") and math.prod(k["grid"]) < count)
+    return 100.0 * float(few) / float(whole)
 
 
 def worth_counters(summary: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -358,3 +359,31 @@ def test_paths_of_the_machine_are_in_no_name(tmp_path):
 def test_what_is_no_trace_is_refused_with_a_reason(tmp_path, text, says):
     with pytest.raises(UnreadableProfile, match=says):
         read(tmp_path / "t.json", text)
+
+
+def launches(every: float, took: float, delay: float) -> dict[str, Any]:
+    """Forwards of 30 kernels of `took` µs, launched each `every` µs; a free GPU begins one `delay` µs after its launch."""
+    rows, free = [], 0.0
+    for n in range(20 * 30):
+        at = 1000 + every * n
+        free = max(free, at + 2 + delay)
+        if n % 30 == 0:
+            rows.append(event("user_annotation", "stitchweb_iter", at, 30 * every))
+        rows.append(event("cuda_runtime", "cudaLaunchKernel", at, 2, correlation=n + 1))
+        rows.append(event("kernel", "k()", round(free, 3), took, stream=7, correlation=n + 1))
+        free += took + (0.0 if every > took else 0.8)
+    return trace(rows)
+
+
+@pytest.mark.parametrize(
+    ("every", "took", "delay", "wanted", "cause"),
+    [
+        (5.0, 2.0, 6.0, "launch-bound", "launch"),  # the next launch begins before the kernel does, and is what is waited for
+        (5.0, 8.0, 6.0, "gpu-bound", "switch"),  # the queue is full: kernels follow one another
+    ],
+)
+def test_short_kernels_wait_for_their_launch_and_long_ones_for_one_another(tmp_path, every, took, delay, wanted, cause):
+    found = read(tmp_path / "t.json", launches(every, took, delay))
+    causes = found["gpu"]["idle_by_cause_ns"]
+    assert found["verdict"]["class"] == wanted, causes
+    assert max(causes, key=lambda name: causes[name]) == cause, causes

@@ -84,6 +84,27 @@ def test_without_counters_the_whole_forward_is_estimated_against_measured_ceilin
     assert [v["class"] for v in gpu_verdicts(made)] == ["gpu-bound"]
 
 
+@pytest.mark.parametrize(
+    ("target", "blocks", "wanted"),
+    [
+        ({"bytes": 1e9, "moved_bytes": 9.6e9}, 1000, "memory-bound"),  # what the operations move, not the least
+        ({"bytes": 1e9, "moved_bytes": 2e9}, 1000, "latency-bound"),
+        ({"bytes": 1e9}, 1000, None),  # of a candidate only the least is known, and a small share of it says nothing
+        ({"bytes": 1e9}, 131, "latency-bound"),  # whatever it moves: multiprocessors have no block
+        ({"bytes": 1e9}, 132, None),
+        ({"bytes": 2e10}, 1000, "memory-bound"),  # more than memory's own rate
+        ({"bytes": 1e9, "moved_bytes": 2e9, "flops": 9e11}, 1000, None),  # tensor cores: that ceiling is not known
+    ],
+)
+def test_estimates_without_counters(target, blocks, wanted):
+    made = summary(kernels=80.0)
+    made["target"] |= target
+    made["device"] = {"mem_bandwidth_Bps": 4e12, "peak_flops": {"float32": 5e13}, "peaks_from": "measured", "sm_count": 132}
+    for row in made["kernels"]:
+        row["grid"] = [blocks, 1, 1]
+    assert [v["class"] for v in gpu_verdicts(made)] == ["gpu-bound", *([wanted] if wanted else [])]
+
+
 def test_how_sure_a_verdict_is():
     assert gpu_verdicts(summary(sync=30.0))[0]["confidence"] == "high"
     assert gpu_verdicts(summary(sync=30.0, iterations=9))[0]["confidence"] == "medium"
