@@ -1,8 +1,9 @@
 """The engineer that needs no model, no key and no network: it knows the classical optimisations and when they pay.
 
 Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `rules` (ATen as values over axes), `nests`
-(which loops), `fusions`, `products` and `recurrent` (what could be one kernel), `costs`, `planner` (the to-do list), `emit`
-(C++ and Python), `coder` (the files) and `decide` (the Verifier's word). All of it works on the graph as data, without torch.
+(which loops), `fusions`, `products` and `recurrent` (what could be one kernel), `split_products` and `replay` (what a GPU can
+do besides), `costs`, `planner` (the to-do list), `emit` (C++, CUDA and Python), `coder` (the files) and `decide` (the
+Verifier's word). All of it works on the graph as data, without torch.
 """
 
 from __future__ import annotations
@@ -11,35 +12,38 @@ from agents.engineers import CodeAnswer, Context, DecideAnswer, PlanAnswer, Unus
 from agents.engineers.offline.coder import applied, write_candidate
 from agents.engineers.offline.decide import decide
 from agents.engineers.offline.planner import make_todos, regions_of
+from agents.engineers.offline.replay import UNSEEN, replay_unseen
 from agents.state import Candidate, Todo
 
 
 class Offline:
-    """Planner, Coder and Verifier for the target `cpu`."""
+    """Planner, Coder and Verifier for the target `cpu` and for NVIDIA GPUs."""
 
     name = "offline"
 
     def plan(self, context: Context) -> PlanAnswer:
-        if context.state.options.target != "cpu":
-            return PlanAnswer((), "The offline engineer writes C++ for the target cpu; choose that target or another engineer.")
-        todos, note = make_todos(context.analysis, context.state.reference_diagnosis)
+        if context.analysis.graph is None and context.state.options.target != "cpu":
+            todos, note = replay_unseen(context.analysis)
+        else:
+            todos, note = make_todos(context.analysis, context.state.reference_diagnosis)
         tried = {key for plan in context.state.plans for todo in plan.todos for key in todo.data.get("regions", ())}
         fresh = tuple(t for t in todos if not set(t.data["regions"]) <= tried)
         if tried and not fresh:
             note = "Everything this engineer knows to do on this program has been tried."
         for todo in fresh:
-            context.say(f"{todo.title}: predicted {todo.predicted}×\n")
+            context.say(f"{todo.title}: predicted {todo.predicted}×\n" if todo.predicted else f"{todo.title}\n")
         return PlanAnswer(fresh, note)
 
     def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
-        if context.analysis.graph is None:
+        options = context.state.options
+        if context.analysis.graph is None and options.target == "cpu":
             raise UnusableAnswer("The program has no captured graph, so there is nothing to write kernels for.")
         if parent is not None and parent.author == "person":
             raise UnusableAnswer(
                 f"{parent.id} was written by hand; this engineer generates whole programs and would lose that work. "
                 "Branch from a generated candidate to go on."
             )
-        view, regions = regions_of(context.analysis)
+        view, regions = regions_of(context.analysis) if context.analysis.graph is not None else (None, [UNSEEN])
         known = {r.key: r for r in regions}
         wanted = [key for key in todo.data.get("regions", ()) if key in known]
         if not wanted:
@@ -48,9 +52,9 @@ class Offline:
             wanted = _smaller(wanted, applied(context.files(failed)))
         keep = applied(context.files(parent)) if parent else []
         chosen = [known[key] for key in dict.fromkeys([*keep, *wanted]) if key in known]
-        options = context.state.options
         context.say(f"Writing {len(chosen)} kernel{'s' if len(chosen) != 1 else ''}\n")
-        files = write_candidate(context.source, context.analysis.entry or "Model", view, chosen, options.mode.value)
+        entry = context.analysis.entry or "Model"
+        files = write_candidate(context.source, entry, view, chosen, options.mode.value, options.target)
         if options.require_own_kernels and not files.kernel_sources:
             raise UnusableAnswer("Own kernels are required in this run, and this item would need none.")
         title = todo.title if len(wanted) == len(todo.data.get("regions", ())) else f"{todo.title} (only {len(wanted)})"

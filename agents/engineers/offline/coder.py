@@ -7,17 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from agents.engineers.offline.emit.host import write_model
+from agents.engineers.offline.emit.platform import platform_of
 from agents.engineers.offline.emit.text import identifier
 from agents.engineers.offline.graph import View
-from agents.engineers.offline.regions import Region
+from agents.engineers.offline.regions import REPLAY, Region
 from gpu_runner.contracts import CandidateFiles
 
 HEADERS = Path(__file__).parent / "emit" / "headers"
-MANIFEST = """# -ffp-contract=fast lets the compiler use fused multiply-adds, which round once instead of twice.
-flags = ["-O3", "-march=native", "-std=c++17", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
-"""
-
-
 MARK = "# does: "  # one line per region, so that a later candidate can build on this one
 
 
@@ -26,27 +22,35 @@ def applied(files: dict[str, str]) -> list[str]:
     return [line.removeprefix(MARK) for line in files.get("candidate.toml", "").splitlines() if line.startswith(MARK)]
 
 
-def write_candidate(source: str, entry: str, view: View, regions: Sequence[Region], mode: str) -> CandidateFiles:
-    """All files of the program that does `regions` with kernels and the rest with PyTorch."""
+def write_candidate(
+    source: str, entry: str, view: View | None, regions: Sequence[Region], mode: str, target: str = "cpu"
+) -> CandidateFiles:
+    """All files of the program that does `regions` with kernels and the rest with PyTorch, as one CUDA graph where one of them
+    says so. `view` may be missing when no region is a kernel's."""
+    platform = platform_of(target)
     files: dict[str, str] = {}
     calls = []
-    ordered = sorted(regions, key=lambda r: view.index[r.nodes[-1]])
+    kernels = [r for r in regions if r.kind != REPLAY]
+    ordered = sorted(kernels, key=lambda r: view.index[r.nodes[-1]]) if view is not None else []
     known: dict[str, str] = {}
     for region in ordered:
+        assert view is not None
         name = f"k{len(set(known.values())) + 1}_{_slug(region)}"
         written = region.write(view, name)
         twin = known.setdefault(written.shape or name, name)
         if twin != name:  # the steps of an unrolled loop differ in their tensors alone
             calls.append(replace(written.call, name=twin))
             continue
-        files[f"kernels/{name}.cpp"] = written.source
+        files[f"kernels/{name}{platform.suffix}"] = written.source
         for header in written.headers:
             files.setdefault(f"kernels/{header}", (HEADERS / header).read_text())
         calls.append(written.call)
     lines = dict.fromkeys(f"- {c.name}: {c.says}" for c in calls)
     about = "Kernels, in the order they first run:\n" + "\n".join(lines) if calls else ""
-    files["model_new.py"] = write_model(source, entry, view, calls, mode, about)
-    files["candidate.toml"] = MANIFEST + "".join(f"{MARK}{region.key}\n" for region in ordered)
+    replay = len(kernels) < len(regions)
+    files["model_new.py"] = write_model(source, entry, view, calls, mode, about, platform, replay)
+    done = [*ordered, *(r for r in regions if r.kind == REPLAY)]
+    files["candidate.toml"] = platform.manifest + "".join(f"{MARK}{region.key}\n" for region in done)
     return CandidateFiles(files=files)
 
 

@@ -1,4 +1,4 @@
-"""What things cost on a CPU, in seconds: bytes over bandwidth, arithmetic over rate, and a price per call.
+"""What things cost, in seconds: bytes over bandwidth, arithmetic over rate, and a price per call.
 
 The ceilings come from the device report where the hands measured them. The rest are rates of eager PyTorch, relative to those
 ceilings; predictions order the to-do list, the Verifier's measurements decide.
@@ -14,6 +14,7 @@ from gpu_runner.contracts import DeviceInfo, GraphNode
 
 CALL_S = 3e-6  # one eager operation on a CPU: dispatch, allocation, waking the threads
 KERNEL_S = 4e-6  # one of our kernels: the ctypes call, torch.empty, waking the threads
+LAUNCH_S = 5e-6  # one eager operation on a GPU, as long as the host is slower than the device
 TRANSCENDENTAL = 12.0  # float operations that an eager exp, tanh or erf is worth
 HEAVY = frozenset(
     "exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split()
@@ -27,16 +28,26 @@ SEVERAL_PASSES = frozenset(
 
 @dataclass(frozen=True)
 class Ceilings:
-    """`bandwidth` in bytes/s of streaming reads and writes, `flops` in multiply-adds × 2 per second, all cores."""
+    """`bandwidth` in bytes/s of streaming reads and writes, `flops` in multiply-adds × 2 per second, of the whole device.
+
+    `call_s`: one eager operation; `kernel_s`: one of our kernels; `gemm_share`: of `flops`, what eager's products reach.
+    """
 
     bandwidth: float = 15e9
     flops: float = 150e9
+    target: str = "cpu"
+    call_s: float = CALL_S
+    kernel_s: float = KERNEL_S
+    gemm_share: float = 0.45  # on CPUs that its library was not written for
 
     @staticmethod
     def of(device: DeviceInfo | None) -> Ceilings:
         default = Ceilings()
         if device is None:
             return default
+        if device.kind == "gpu":
+            rates = (device.bandwidth_bps or 1.5e12, device.peak_flops or 19e12)
+            return Ceilings(*rates, device.target, LAUNCH_S, LAUNCH_S, 0.95)
         return Ceilings(device.bandwidth_bps or default.bandwidth, device.peak_flops or default.flops)
 
 
@@ -50,7 +61,7 @@ def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     moved: float = sum(tensor_bytes(view, n) for n in view.operands(node)) + tensor_bytes(view, node.name)
     if short(node.target) in SEVERAL_PASSES:
         moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
-    return CALL_S + max(moved / ceilings.bandwidth, _work(view, node) / (ceilings.flops / 8))
+    return ceilings.call_s + max(moved / ceilings.bandwidth, _work(view, node) / (ceilings.flops / 8))
 
 
 def _work(view: View, node: GraphNode) -> float:
@@ -68,16 +79,16 @@ def fused_s(
     """One fused kernel: each operand once, each result once, the arithmetic of all `nodes`."""
     moved = sum(tensor_bytes(view, n) for n in (*reads, *writes))
     work = sum(_work(view, node) for node in nodes)
-    return KERNEL_S + max(moved / ceilings.bandwidth, work / (ceilings.flops / 5))
+    return ceilings.kernel_s + max(moved / ceilings.bandwidth, work / (ceilings.flops / 5))
 
 
 def eager_gemm_s(flops: float, ceilings: Ceilings) -> float:
-    """Eager's matrix products reach about half of this ceiling on CPUs that its library was not written for."""
-    return CALL_S + flops / (0.45 * ceilings.flops)
+    """One of eager's matrix products."""
+    return ceilings.call_s + flops / (ceilings.gemm_share * ceilings.flops)
 
 
 def our_gemm_s(flops: float, moved: int, ceilings: Ceilings) -> float:
-    return KERNEL_S + flops / (0.7 * ceilings.flops) + moved / ceilings.bandwidth / 4
+    return ceilings.kernel_s + flops / (0.7 * ceilings.flops) + moved / ceilings.bandwidth / 4
 
 
 def eager_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
@@ -86,7 +97,7 @@ def eager_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     if name in ("linear", "conv2d", "conv1d", "matmul", "bmm", "scaled_dot_product_attention", "lstm", "gru"):
         return eager_gemm_s(product_flops(view, node), ceilings)
     if node.out and node.out[0] is not None and (node.target == "getitem" or name in _VIEWS):
-        return CALL_S / 3
+        return ceilings.call_s / 3
     return eager_pointwise_s(view, node, ceilings)
 
 

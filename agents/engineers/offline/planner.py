@@ -10,7 +10,7 @@ from agents.diagnosis import Diagnosis
 from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.opportunities import find_regions
-from agents.engineers.offline.regions import Region
+from agents.engineers.offline.regions import REPLAY, Region
 from agents.state import Todo
 from gpu_runner.contracts import Analysis, Graph, canonical_json
 
@@ -35,6 +35,12 @@ TITLES = {
         "Run all steps of {what} in one kernel",
         "Run all steps of {count} recurrent layers in one kernel each",
     ),
+    "split": (
+        "algebra",
+        "Multiply {what} on tensor cores, split without loss",
+        "Multiply {count} products on tensor cores, split without loss",
+    ),
+    REPLAY: ("host", "Start the whole program as one CUDA graph", ""),
     "scan": ("fuse", "Roll the unrolled recurrence back into one loop", "Roll {count} unrolled recurrences back into loops"),
 }
 
@@ -127,9 +133,10 @@ def make_todos(analysis: Analysis, found: Diagnosis | None = None) -> tuple[tupl
             continue
         todos.append((gain, _todo(view, kind, members, gain, total, found)))
     todos.sort(key=lambda pair: -pair[0])
-    left = {short(n.target) for n in view.graph.nodes} - {op for r in regions for op in r.ops}
-    inside = sum(len(region.nodes) for region in regions)
-    kernels = "1 possible kernel" if len(regions) == 1 else f"{len(regions)} possible kernels"
+    left = {short(n.target) for n in view.graph.nodes} - {op for r in regions for op in r.ops if r.kind != REPLAY}
+    fused = [region for region in regions if region.kind != REPLAY]
+    inside = sum(len(region.nodes) for region in fused)
+    kernels = "1 possible kernel" if len(fused) == 1 else f"{len(fused)} possible kernels"
     note = f"{len(view.graph.nodes)} operations captured, {inside} of them in {kernels}."
     if found is not None and found.sentence:
         note += f" {found.sentence}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from agents.engineers.offline.builder import Builder, argument
-from agents.engineers.offline.costs import CALL_S, KERNEL_S, Ceilings, eager_gemm_s, eager_pointwise_s, our_gemm_s
+from agents.engineers.offline.costs import Ceilings, eager_gemm_s, eager_pointwise_s, our_gemm_s
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.emit.convolution import Form, emit_convolution, emit_depthwise
 from agents.engineers.offline.emit.epilogue import ACCUMULATOR, Product, is_full
@@ -55,7 +55,7 @@ def seed_product(node: GraphNode, bias: str | None, channel: int) -> Callable[[B
     return seed
 
 
-def _epilogue(
+def epilogue_of(
     view: View, node: GraphNode, seed: Callable[[Builder], None], rows: int, columns: int, taken: set[str]
 ) -> list[str]:
     """The nodes after the product that can be done on its blocks: grown along execution order while they fit."""
@@ -98,7 +98,7 @@ def _covers(nest: Nest, rows: int, columns: int) -> bool:
     return total == rows and any(is_full(nest, store) for store in nest.stores)
 
 
-def _work(view: View, group: list[str]) -> list[str]:
+def work_of(view: View, group: list[str]) -> list[str]:
     """What the epilogue really computes, without views."""
     names = [n for n in group[1:] if not is_alias(view.nodes[n]) and short(view.nodes[n].target) not in VIEWS]
     return [short(view.nodes[n].target) for n in names]
@@ -125,8 +125,8 @@ def _linear(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) ->
     if m < 32 or n < 16 or k < 16:  # packing the weight costs about as much as multiplying ten rows with it
         return None
     seed = seed_product(node, ref(argument(node, 2, "bias")), -1)
-    group = _epilogue(view, node, seed, m, n, taken)
-    work = _work(view, group)
+    group = epilogue_of(view, node, seed, m, n, taken)
+    work = work_of(view, group)
     if not group:
         return None
     flops = 2.0 * m * n * k
@@ -147,7 +147,7 @@ def _write_linear(
     sizes: tuple[int, int, int], says: str,
 ) -> Written:  # fmt: skip
     nest = make_nest(view, group, seed, sizes[1])
-    return emit_linear(Product(view, name, nest, group, source, weight, _comment(view, group, says), says), sizes)
+    return emit_linear(Product(view, name, nest, group, source, weight, comment_of(view, group, says), says), sizes)
 
 
 def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str]) -> Region | None:
@@ -174,17 +174,17 @@ def _convolution(view: View, node: GraphNode, ceilings: Ceilings, taken: set[str
     if not depthwise and kh * kw > 1 and not fewer:
         return None  # PyTorch's blocked convolutions beat packing each block here; what follows them is fused on its own
     seed = seed_product(node, ref(argument(node, 2, "bias")), -3)
-    group = _epilogue(view, node, seed, images * outputs, pixels, taken)
+    group = epilogue_of(view, node, seed, images * outputs, pixels, taken)
     if not group:
         return None
-    work = _work(view, group)
+    work = work_of(view, group)
     flops = 2.0 * y.numel * (channels // groups) * kh * kw
     after = sum(eager_pointwise_s(view, view.nodes[g], ceilings) for g in group[1:] if not is_alias(view.nodes[g]))
     then = f", then {', '.join(dict.fromkeys(work))}" if work else ""
     if depthwise:
         says = f"depthwise {kh} × {kw} convolution of {channels} channels{then}, plane by plane in cache"
-        eager = CALL_S + flops / (ceilings.flops / 30) + after
-        ours = KERNEL_S + max(flops / (ceilings.flops / 6), (x.nbytes + y.nbytes) / ceilings.bandwidth)
+        eager = ceilings.call_s + flops / (ceilings.flops / 30) + after
+        ours = ceilings.kernel_s + max(flops / (ceilings.flops / 6), (x.nbytes + y.nbytes) / ceilings.bandwidth)
     elif fewer:
         says = f"3 × 3 convolution {channels} → {outputs} by Winograd's algorithm{then} on each row of tiles"
         eager = eager_gemm_s(flops, ceilings) + after
@@ -207,7 +207,7 @@ def _write_convolution(
     result = view.tensor(group[0])
     nest = make_nest(view, group, seed, result.shape[2] * result.shape[3])
     emit = {"depthwise": emit_depthwise, "winograd": emit_winograd, "conv": emit_convolution}[kind]
-    return emit(Product(view, name, nest, group, source, weight, _comment(view, group, says), says), form)
+    return emit(Product(view, name, nest, group, source, weight, comment_of(view, group, says), says), form)
 
 
 def _pair(value: object) -> tuple[int, int] | None:
@@ -218,6 +218,6 @@ def _pair(value: object) -> tuple[int, int] | None:
     return None
 
 
-def _comment(view: View, group: tuple[str, ...], says: str) -> str:
+def comment_of(view: View, group: tuple[str, ...], says: str) -> str:
     lines = list(dict.fromkeys(view.nodes[n].line for n in group if view.nodes[n].line))
     return f"Fuses {says}." + (f"\nIn the reference: {'; '.join(lines[:3])}" if lines else "")

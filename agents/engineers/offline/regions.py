@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.graph import View
 
+REPLAY = "replay"  # the kind of the region that is the whole program, started as one CUDA graph
+
 
 @dataclass(frozen=True)
 class Written:

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from agents.engineers.offline.emit.calls import call, is_alias
+from agents.engineers.offline.emit.platform import CPU, Platform
 from agents.engineers.offline.emit.reference import reference_body, title
 from agents.engineers.offline.emit.text import Lines, Names, identifier
 from agents.engineers.offline.graph import View, contiguous, is_contiguous
 from gpu_runner.contracts import GraphNode, TensorSpec
 
-LOADER = '''
-def _load_kernels() -> ctypes.CDLL:
-    """The library that was built beside this file; without one, the sources in kernels/ are compiled on first use."""
-    here = Path(__file__).resolve().parent
-    library = here / "libkernels.so"
-    if not library.exists():
-        library = Path(tempfile.mkdtemp(prefix="kernels-")) / "libkernels.so"
-        flags = ["-O3", "-march=native", "-std=c++17", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
-        sources = sorted(str(path) for path in (here / "kernels").glob("*.cpp"))
-        subprocess.run(["c++", *flags, "-shared", "-fPIC", "-o", str(library), *sources], check=True)
-    return ctypes.CDLL(str(library))
-
-
-_kernels = _load_kernels()
-'''
+REPLAY = Path(__file__).with_name("replay.py.txt")
 
 
 @dataclass(frozen=True)
 class Call:
     """A kernel in the forward: it does what `nodes` do, reads `inputs`, makes `outputs` (graph names, in pointer order).
 
-    `scratch` lists float32 workspaces, in elements, that come after the outputs.
+    `scratch` lists float32 workspaces, in elements, that come after the outputs; on a GPU the stream comes last.
     """
 
     name: str
@@ -51,17 +39,35 @@ class _Step:
     needs: set[str] = field(default_factory=set)
 
 
-def write_model(source: str, entry: str, view: View, calls: Sequence[Call], mode: str, about: str) -> str:
-    """The text of `model_new.py`. `calls` do not share nodes, and each can run as one step."""
-    return _Host(source, entry, view, calls, mode, about).text()
+def write_model(
+    source: str, entry: str, view: View | None, calls: Sequence[Call], mode: str, about: str, platform: Platform = CPU,
+    replay: bool = False,
+) -> str:  # fmt: skip
+    """The text of `model_new.py`. `calls` do not share nodes, and each can run as one step.
+
+    `replay`: as one CUDA graph. Without calls that is a graph of the reference's own forward, for which no `view` is needed.
+    """
+    return _Host(source, entry, view, calls, mode, about, platform, replay).text()
 
 
 class _Host:
-    def __init__(self, source: str, entry: str, view: View, calls: Sequence[Call], mode: str, about: str) -> None:
-        self.source, self.entry, self.view, self.calls, self.mode, self.about = source, entry, view, calls, mode, about
-        self.names = Names({"self", "torch", "F", "ctypes", "Path", "args", entry, "_kernels"})
+    def __init__(
+        self, source: str, entry: str, view: View | None, calls: Sequence[Call], mode: str, about: str, platform: Platform,
+        replay: bool,
+    ) -> None:  # fmt: skip
+        self.source, self.entry, self.calls, self.mode, self.about = source, entry, calls, mode, about
+        self.platform, self.replay = platform, replay
+        self._view = view
+        self.names = Names({"self", "torch", "F", "ctypes", "Path", "args", entry, "_kernels", "device"})
         self.python: dict[str, str] = {}
+        self.workspace = ""  # on a GPU one for all kernels
         self.out = Lines()
+
+    @property
+    def view(self) -> View:
+        if self._view is None:
+            raise LookupError("kernels were planned on a program without a graph")
+        return self._view
 
     def name(self, graph_name: str) -> str:
         if graph_name not in self.python:
@@ -77,20 +83,48 @@ class _Host:
             out(line)
         out('"""')
         out()
-        out("import ctypes\nimport subprocess\nimport tempfile\nfrom pathlib import Path\n")
-        out("import torch\nimport torch.nn.functional as F\n")
+        if self.calls:
+            out("import ctypes\nimport subprocess\nimport tempfile\nfrom pathlib import Path\n")
+        out("import torch\nimport torch.nn.functional as F")
+        if self.replay:
+            out("from torch.utils._pytree import tree_flatten, tree_unflatten")
+        out()
         out("# The reference's own modules, so that parameters keep their names and other shapes keep working.\n")
         out(reference_body(self.source))
         out()
         if self.calls:
-            out("\n" + LOADER.strip("\n"))
+            out("\n" + self.platform.loader.strip("\n"))
             for one in {c.name: c for c in self.calls}.values():
-                count = len(one.inputs) + len(one.outputs) + len(one.scratch)
+                count = len(one.inputs) + len(one.outputs) + len(one.scratch) + bool(self.platform.stream)
                 out(f"_kernels.{one.name}.argtypes = [ctypes.c_void_p] * {count}")
-                out(f"_kernels.{one.name}.restype = None")
+                out(f"_kernels.{one.name}.restype = {self.platform.answer}")
+        if self.replay:
+            out("\n\n" + REPLAY.read_text().strip("\n"))
         out("\n")
-        self._model()
+        if self.calls:
+            self._model()
+        else:
+            self._as_it_is()
         return out.text()
+
+    def _as_it_is(self) -> None:
+        """The reference's own forward, as a graph."""
+        out = self.out
+        with out.block(f"class ModelNew({self.entry}):", ""):
+            out(f'"""{self.entry} with the same parameters and forward, started as one CUDA graph."""')
+            out()
+            self._replayed()
+
+    def _replayed(self) -> None:
+        out = self.out
+        with out.block("def __init__(self, *args, **kwargs):", ""):
+            out("super().__init__(*args, **kwargs)")
+            out("self._replay = _Replay()")
+        out()
+        with out.block("def forward(self, *args, **named):", ""):
+            out("if named:")
+            out("    return super().forward(*args, **named)")
+            out(f"return self._replay(self, {'self._straight' if self.calls else 'super().forward'}, args)")
 
     def _model(self) -> None:
         out, view = self.out, self.view
@@ -104,12 +138,18 @@ class _Host:
                 f'"""{self.entry} with the same parameters; its forward is written for the shapes below and falls back for others."""'
             )
             out()
+            if self.replay:
+                self._replayed()
+                out()
             arguments = ", ".join(["self", *(self.name(i.name) for i in inputs)])
-            with out.block(f"def forward({arguments}):", ""):
+            with out.block(f"def {'_straight' if self.replay else 'forward'}({arguments}):", ""):
+                anchor = next((i for i in inputs if i.spec is not None), None)
+                if self.platform.on and anchor is not None:
+                    out(f"device = {self.name(anchor.name)}.device")
                 held = [i for i in view.graph.inputs if i.kind != "input" and i.name in used and i.spec is not None]
                 for i in held:
                     if i.kind == "constant" and i.value is not None and i.spec is not None:
-                        out(f"{self.name(i.name)} = torch.tensor({i.value!r}, dtype=torch.{i.spec.dtype})")
+                        out(f"{self.name(i.name)} = torch.tensor({i.value!r}, dtype=torch.{i.spec.dtype}{self.platform.on})")
                     else:
                         out(f"{self.name(i.name)} = {_path(i.target)}")
                 self._guard(inputs, held)
@@ -127,11 +167,11 @@ class _Host:
             if i.spec is None:
                 tests.append(f"{self.name(i.name)} == {i.value!r}" if i.value is not None else f"{self.name(i.name)} is None")
             else:
-                tests.append(_fits(self.name(i.name), i.spec))
+                tests.append(_fits(self.name(i.name), i.spec, self.platform))
         read = {n for one in self.calls for n in one.inputs}
         for i in held:
             if i.name in read and not (i.kind == "constant" and i.value is not None):
-                tests.append(_fits(self.name(i.name), i.spec))
+                tests.append(_fits(self.name(i.name), i.spec, self.platform))
         out("if not (  # other shapes, dtypes, layouts or modes, and training with gradients: the reference's way")
         out.depth += 1
         for k, test in enumerate(tests):
@@ -217,13 +257,19 @@ class _Host:
         out = self.out
         out(f"# {one.says}")
         for name in one.outputs:
-            out(f"{self.name(name)} = {_empty(self.view.tensor(name))}")
+            out(f"{self.name(name)} = {_empty(self.view.tensor(name), self.platform)}")
         extra = []
         for size in one.scratch:
+            if self.workspace:  # kernels of one stream take turns
+                extra.append(self.workspace)
+                continue
             workspace = self.names.fresh("workspace")
-            out(f"{workspace} = torch.empty({size})")
+            if self.platform.stream:
+                self.workspace, size = workspace, max(n for c in self.calls for n in c.scratch)
+            out(f"{workspace} = torch.empty({size}{self.platform.on})")
             extra.append(workspace)
         pointers = [f"{self.name(n)}.data_ptr()" for n in (*one.inputs, *one.outputs)] + [f"{w}.data_ptr()" for w in extra]
+        pointers += [self.platform.stream] if self.platform.stream else []
         line = f"_kernels.{one.name}({', '.join(pointers)})"
         if len(line) < 112:
             out(line)
@@ -268,13 +314,13 @@ def _path(target: str) -> str:
     return text
 
 
-def _fits(name: str, spec: TensorSpec) -> str:
+def _fits(name: str, spec: TensorSpec, platform: Platform) -> str:
     layout = f"{name}.is_contiguous()" if is_contiguous(spec) else f"{name}.stride() == {tuple(spec.stride)}"
-    return f"{name}.shape == {tuple(spec.shape)} and {name}.dtype is torch.{spec.dtype} and {layout} and {name}.is_cpu"
+    return f"{name}.shape == {tuple(spec.shape)} and {name}.dtype is torch.{spec.dtype} and {layout} and {name}.{platform.resident}"
 
 
-def _empty(spec: TensorSpec) -> str:
-    dtype = "" if spec.dtype == "float32" else f", dtype=torch.{spec.dtype}"
+def _empty(spec: TensorSpec, platform: Platform) -> str:
+    dtype = platform.on if spec.dtype == "float32" else f", dtype=torch.{spec.dtype}{platform.on}"
     if is_contiguous(spec) or spec.stride == contiguous(spec.shape):
         return f"torch.empty({tuple(spec.shape)}{dtype})"
     return f"torch.empty_strided({tuple(spec.shape)}, {tuple(spec.stride)}{dtype})"

@@ -1,0 +1,57 @@
+"""Captures programs without data and writes their candidates for a GPU. Prints one JSON line per program and target.
+
+Run as a script (it imports torch, which the tests must not).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import torch
+
+from agents.engineers.offline.coder import write_candidate
+from agents.engineers.offline.costs import Ceilings
+from agents.engineers.offline.graph import View
+from agents.engineers.offline.opportunities import find_regions
+from gpu_runner.child.capture import capture
+from gpu_runner.contracts import DeviceInfo, Graph
+from tests.agents.offline_programs import program
+
+PROGRAMS = {
+    "linear with epilogue": program(
+        "return F.gelu(self.a(x)) * self.s + x", "torch.randn(2, 600, 1000)",
+        "self.a = nn.Linear(1000, 1000)\nself.s = nn.Parameter(torch.ones(1000))"),
+    "both operands turned": program(
+        "return torch.relu(x.t() @ y.t())", "torch.randn(900, 1301), torch.randn(1201, 900)", "", "x, y"),
+    "skinny": program("return self.a(x)", "torch.randn(64, 4096)", "self.a = nn.Linear(4096, 4096)"),
+    "gapped operand": program("return x[:, ::2] @ y", "torch.randn(1024, 2048), torch.randn(1024, 1024)", "", "x, y"),
+    "many small": program("for _ in range(6):\n    x = torch.sin(x) + 1\nreturn x", "torch.randn(8, 8)"),
+    "changes its input": program(
+        "x.add_(1)\nx.mul_(2)\nx.sub_(y)\nreturn x.sum()", "torch.randn(8, 8), torch.randn(8, 8)", "", "x, y"),
+}  # fmt: skip
+TARGETS = {"sm_90": (4.0e12, 51e12), "sm_80": (1.5e12, 19e12)}
+
+
+def main() -> None:
+    for name, source in PROGRAMS.items():
+        space: dict[str, Any] = {"__name__": "reference"}
+        exec(compile(source, "reference.py", "exec"), space)
+        with torch.device("meta"):
+            graph, reason = capture(space["Model"](), tuple(space["get_inputs"]()), "as-constructed")
+        assert graph is not None, reason
+        view = View(Graph.model_validate(graph))
+        for target, (bandwidth, flops) in TARGETS.items():
+            device = DeviceInfo(kind="gpu", name="a GPU", target=target, bandwidth_bps=bandwidth, peak_flops=flops)
+            regions = find_regions(view, Ceilings.of(device))
+            files = write_candidate(source, "Model", view, regions, "as-constructed", target)
+            kinds = {r.kind: r.eager_s / r.kernel_s for r in regions}
+            print(json.dumps({"name": name, "target": target, "kinds": kinds, "files": files.files}))
+
+
+if __name__ == "__main__":
+    main()

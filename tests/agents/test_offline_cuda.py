@@ -1,0 +1,93 @@
+"""Candidates for a GPU, as far as they can be judged without one: what is chosen, that it compiles, and that a replayed program
+means what the reference means."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+Written = dict[tuple[str, str], dict[str, Any]]
+
+
+def child(script: str) -> list[dict[str, Any]]:
+    done = subprocess.run([sys.executable, str(HERE / script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def written() -> Written:
+    return {(row["name"], row["target"]): row for row in child("cuda_programs.py")}
+
+
+@pytest.fixture(scope="module")
+def replayed() -> dict[str, Any]:
+    return child("replay_world.py")[0]
+
+
+def test_a_large_product_is_split_with_the_terms_that_the_architecture_multiplies_fastest(written: Written) -> None:
+    for target, header in (("sm_90", "gemm_half.cuh"), ("sm_80", "gemm_tf32.cuh")):
+        row = written["linear with epilogue", target]
+        assert row["kinds"]["split"] > 1.3
+        source = row["files"]["kernels/k1_linear_gelu_mul.cu"]
+        assert f'#include "{header}"' in source
+        assert "fast_gelu(" in source
+        assert f"kernels/{header}" in row["files"]
+
+
+@pytest.mark.parametrize("name", ["skinny", "gapped operand", "many small"])
+def test_a_product_that_splitting_cannot_help_stays_with_the_library(written: Written, name: str) -> None:
+    assert "split" not in written[name, "sm_90"]["kinds"]
+
+
+def test_operands_are_read_as_they_lie(written: Written) -> None:
+    source = written["both operands turned", "sm_90"]["files"]["kernels/k1_matmul_relu.cu"]
+    assert "half_split::launch<false, true>(tf32::Operand{x, 1301, 1301}, tf32::Operand{w, 1201, 900}, 900," in source
+
+
+def test_one_graph_pays_where_the_host_is_slower_than_the_device(written: Written) -> None:
+    assert written["many small", "sm_90"]["kinds"]["replay"] > 2
+    assert written["linear with epilogue", "sm_90"]["kinds"].get("replay", 1.0) < 1.1
+    assert "replay" not in written["changes its input", "sm_90"]["kinds"]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_written_kernels_compile(written: Written, tmp_path: Path) -> None:
+    row = written["both operands turned", "sm_90"]
+    files = {path: text for path, text in row["files"].items() if path.startswith("kernels/")}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    sources = [path for path in files if path.endswith(".cu")]
+    flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr", "-arch=sm_90a", "-Xcompiler", "-fPIC"]
+    command = ["nvcc", *flags, "-Werror", "all-warnings", "-shared", "-o", "libkernels.so", *sources]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["plain", "batch norm"])
+def test_a_replayed_program_computes_what_the_reference_does_and_changes_its_state_once_a_call(
+    replayed: dict[str, Any], name: str
+) -> None:
+    assert replayed[name] == {"right": True, "graphs": 1, "replays": 4}
+
+
+@pytest.mark.parametrize("name", ["returns its input", "changes its input", "counts", "waits"])
+def test_what_no_graph_can_mean_runs_as_it_is(replayed: dict[str, Any], name: str) -> None:
+    assert replayed[name]["right"]
+    assert replayed[name]["replays"] == 0
+
+
+CASES = ["keeps results", "weights changed in place", "weights replaced", "other shapes", "by name", "copied", "turned inputs"]
+
+
+@pytest.mark.parametrize("case", [*CASES, "gradients"])
+def test_a_replay_reads_what_is_there_now_and_hands_out_results_of_their_own(replayed: dict[str, Any], case: str) -> None:
+    assert replayed[case]
