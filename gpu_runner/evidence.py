@@ -119,4 +119,6 @@ def read(folder: Path) -> Case:
             raise HandsError(f"The evidence {path} is not JSON.") from None
     if parts["about"].schema != SCHEMA:
         raise HandsError(f"{folder} holds evidence of the schema {parts['about'].schema!r}; this version reads {SCHEMA}.")
+    if parts["about"].built and "check" not in parts:
+        raise HandsError(f"{folder} says that the candidate was built, but holds no check.json; write it anew with `verify`.")
     return Case(**parts)

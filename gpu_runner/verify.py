@@ -40,6 +40,7 @@ from gpu_runner.device import resolve_target
 from gpu_runner.hands import Hands, HandsError
 from gpu_runner.line import result_line
 from gpu_runner.outcome import check_report, rows_of
+from gpu_runner.sandbox.output import readable
 from gpu_runner.speed import timing_report
 
 VERIFIED, REJECTED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 4
@@ -228,7 +229,7 @@ class _Teller:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(readable(text), file=sys.stderr, flush=True)
 
 
 def _show(line: dict[str, Any], as_json: bool) -> None:
@@ -237,7 +238,7 @@ def _show(line: dict[str, Any], as_json: bool) -> None:
     else:
         ratio = line["speedup_vs_eager"]
         speed = f", {ratio:.2f}× over eager ({line['speed']} against {line['baseline']})" if ratio else ""
-        print(f"{line['verdict']}{speed}{': ' + line['error'] if line['error'] else ''}", flush=True)
+        print(readable(f"{line['verdict']}{speed}{': ' + line['error'] if line['error'] else ''}"), flush=True)
 
 
 def run(options: argparse.Namespace, hands: Callable[[], Any]) -> int:
@@ -282,6 +283,9 @@ def judge(options: argparse.Namespace) -> int:
         line, status = judged(evidence.read(options.folder))
     except HandsError as error:
         _say(str(error))
+        return BAD_INPUT
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        _say(f"The evidence in {options.folder} holds numbers that no check records ({error}); write it anew with `verify`.")
         return BAD_INPUT
     _show(line, options.json)
     return status

@@ -35,7 +35,9 @@ def run(hands, tmp_path, capsys):
         verify.add_arguments(parser)
         options = ["--reference", str(tmp_path / "reference.py"), "--candidate", str(given), "--target", "cpu"]
         status = verify.run(parser.parse_args([*options, "--protocol", "quick", "--json", *more]), lambda: nullcontext(hands))
-        return status, json.loads(capsys.readouterr().out.splitlines()[-1])
+        out, err = capsys.readouterr()
+        assert "\x1b" not in err, "what programs and compilers say commands no terminal"
+        return status, json.loads(out.splitlines()[-1])
 
     return work
 
@@ -59,7 +61,7 @@ def test_a_folder_with_kernels_that_do_not_build_is_rejected(run, tmp_path):
     folder = tmp_path / "candidate"
     (folder / "kernels").mkdir(parents=True)
     (folder / "model_new.py").write_text(PLAIN)
-    (folder / "kernels" / "broken.cpp").write_text("this is no C++")
+    (folder / "kernels" / "broken.cpp").write_text("#error this is \x1b]0;no\x07 \x1b[31mC++")
     status, line = run(REFERENCE, folder)
     assert (status, line["verdict"]) == (1, "build-failed")
     assert "broken.cpp" in line["error"]

@@ -9,10 +9,12 @@ from django.template.loader import render_to_string
 
 from agents.events import Event, View
 from agents.events.folding import fold_all
+from agents.events.shrink import plain
 from stitchweb.runs.lines import lines_of
 from stitchweb.runs.panels import focus_of
 from stitchweb.runs.render import RunRenderer, fragments
 from tests.stitchweb.markup import apply, squeezed, well_formed
+from tests.stitchweb.parts_for_tests import KERNEL, REFERENCE, Teller, build_facts, candidate
 from tests.stitchweb.views_for_tests import NoBlobs, refused_story, story, view_at
 
 EVENTS, BLOBS = story()
@@ -160,3 +162,27 @@ def test_the_line_of_a_status_says_what_happens_once_and_why_it_waits() -> None:
     assert all(told)
     assert "Paused by Ada, before the next to-do." in told[-3]
     assert "Queued: Second in line for cpu: the one runner works on run 40." in told
+
+
+HOSTILE = (
+    "\x1b[31;1mkernels/a.cpp:3: error: red\x1b[0m\x1b]0;owned\x07\r\n"
+    "<script>alert(1)</script> a\0b \u202etxt.exe \x9b2J\x1b(B end"
+)
+
+
+def test_terminal_commands_null_bytes_and_scripts_in_logs_are_text_that_can_be_read() -> None:
+    t = Teller()
+    how = {"mode": "eval", "precision": "as-reference", "engineers": {"coder": "offline"}, "budget": {"attempts": 12}}
+    t.tell("run.created", {"run": "43", "name": "r", "target": "cpu", "protocol": "quick/2", "source": t.put(REFERENCE)} | how)
+    facts = build_facts(t, ok=False) | {"log": t.put(HOSTILE), "diagnostics": [HOSTILE]}
+    more = {"status": "done", "verdict": "build-failed", "build": facts}
+    t.tell("candidate.changed", candidate(t, "c1", "Fuse", parent="reference", todo=None, kernel=KERNEL, **more))
+    t.tell("log.lines", plain({"stream": "build", "text": HOSTILE}))
+    view = view_at(t.events)
+    renderer = RunRenderer(43, t.blobs)
+    html = render_to_string("runs/run.html", renderer.page(view, t.events, "c1") | {"run": 43, "may_steer": True})
+    page = html[html.index("<main") : html.index("</main>") + 7]
+    well_formed(page)
+    assert page.count("kernels/a.cpp:3: error: red\n&lt;script&gt;alert(1)&lt;/script&gt; a\ufffdb \ufffdtxt.exe  end") == 3
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", page)
+    assert "<script" not in page

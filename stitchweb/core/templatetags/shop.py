@@ -11,6 +11,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from gpu_runner.sandbox.output import readable
 from stitchweb.core import numbers, verdicts
 from stitchweb.core.once import FIELD, fresh
 
@@ -21,6 +22,9 @@ for name in (
     "short_hash",
 ):  # fmt: skip
     register.filter(name, getattr(numbers, name))
+
+
+register.filter("readable", readable)
 
 
 @register.simple_tag

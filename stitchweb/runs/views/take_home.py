@@ -8,6 +8,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from agents.bundle import bundle
+from gpu_runner.sandbox.output import readable
 from stitchweb.runs.access import run_for
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.carry import answer
@@ -60,7 +61,7 @@ def build_log(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     text = text_of(RunBlobs(pk), (candidate.build or {}).get("log")) if candidate else None
     if text is None:
         raise Http404("There is no build log of this candidate.")
-    return _text(text, f"build-{cid}.log")
+    return _text(readable(text), f"build-{cid}.log")
 
 
 @login_required
