@@ -144,6 +144,24 @@ def test_what_cannot_be_built_at_all_is_said_in_a_sentence(files: dict[str, str]
     assert any(word in report.log for word in sentence.split("|"))
 
 
+FLAGS = ("-fplugin=/tmp/x.so", "@kernels/options.h", "-specs=kernels/a.h", "-wrapper=/bin/sh", "-B/tmp", "-Wl,-T,kernels/a.h",
+         "-xc", "-include/etc/passwd", "-Ofast", "-ffast-math", "-O3 -fplugin=x", "")  # fmt: skip
+NAMES = ("kernels/@a.cpp", "kernels/-o.cpp", "kernels/a\n.cpp", "kernels/a.cpp\n", "kernels/../a.cpp", "kernels/a/b.cpp",
+         "kernels/a.ld", "kernels/a.S", "kernels/ä.cpp", "kernels/.cpp", "/kernels/a.cpp", "kernels/a.cpp/")  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_flag_that_reaches_beyond_the_sources_is_refused(flag: str) -> None:
+    report = built({"kernels/a.cpp": PLAIN, MANIFEST_FILE: f"flags = {json.dumps([flag])}"})
+    assert (report.verdict, "not on the list" in report.log) == (Verdict.BUILD_FAILED, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_name_that_a_compiler_could_misread_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not allowed"):
+        CandidateFiles(files={MODEL_FILE: "", name: PLAIN})
+
+
 def test_a_missing_compiler_is_the_machines_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     _use(monkeypatch, dataclasses.replace(build_commands.config(), cxx="no-such-compiler"))
     with pytest.raises(HandsError, match=r"no-such-compiler.*RUNNER_CXX"):
@@ -186,6 +204,7 @@ MANY(MANY(MANY(static int f();)))
 SNOOPS = {
     "includes a password file": '#include "/etc/passwd"\n',
     "includes a secret by a relative path": '#include "../../../../../../etc/shadow"\n',
+    "includes a secret of the system's folders": "#include </etc/hostname>\n",
     "embeds a secret in the library": 'asm(".incbin \\"/etc/passwd\\"");\n',
     "asks whether a file of the host is there": '#if !__has_include("{project}/manage.py")\n#error stopped\n#endif\n',
     "includes the compiler's environment": '#include "/proc/1/environ"\n#error stopped\n',
@@ -200,13 +219,21 @@ def test_a_source_is_stopped_that(snoop: str) -> None:
     assert "root:" not in report.log
 
 
+CONSTANTS = """
+constexpr unsigned long f(int n, unsigned long seen) { return n == 0 ? seen : f(n - 1, f(n - 1, seen + n)); }
+static_assert(f(60, 0) == 1);
+"""
+ENDED = {Verdict.BUILD_FAILED, Verdict.TIMED_OUT}
 BOMBS = {
-    "reads without end": ('#include "/dev/zero"\n', {Verdict.BUILD_FAILED, Verdict.TIMED_OUT}),
-    "expands without end": (ENDLESS, {Verdict.BUILD_FAILED, Verdict.TIMED_OUT}),
-    "makes an array larger than the disk": ("char big[3000000000] = {1};\n", {Verdict.BUILD_FAILED, Verdict.TIMED_OUT}),
+    "computes constants without end": (CONSTANTS, ENDED),
+    "repeats itself in the assembler": ('asm(".rept 2000000000\\n nop\\n .endr");\n', ENDED),
+    "asks the assembler for more than the disk": ('asm(".space 20000000000");\n', ENDED),
+    "reads without end": ('#include "/dev/zero"\n', ENDED),
+    "expands without end": (ENDLESS, ENDED),
+    "makes an array larger than the disk": ("char big[3000000000] = {1};\n", ENDED),
     "instantiates without end": (
         "template <int N, int M> struct T { T<N + 1, M> a; T<N + 1, M + 1> b; };\nT<0, 0> t;\n",
-        {Verdict.BUILD_FAILED, Verdict.TIMED_OUT},
+        ENDED,
     ),
 }
 
