@@ -21,13 +21,12 @@ from gpu_runner.sanitizers.findings import Sanitized
 from gpu_runner.sanitizers.run import Sanitizers
 from gpu_runner.seen import BuffersSeen, DrawEvidence, Evidence, InputsSeen, PatchesSeen, SkippedDraw
 from gpu_runner.session import NotBuilt, Opening, Session
-from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
+from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, buffer_names, closing, only
 from gpu_runner.verdict import accepted, numeric, structural
 
 CALL_FLOOR_S = 20.0  # no call is given less
 CALL_FACTOR = 200.0  # times eager's own
 SLOW_DOUBLE_S = 1.0  # an fp64 twin slower than this is asked on the first draw only; eager is the truth of the others
-COUNTER = "num_batches_tracked"  # of BatchNorm, which a program may do without
 AGAIN, AT_LAST = "declared draw again", "declared draw at last"
 
 
@@ -270,10 +269,10 @@ class Checker:
     def _buffers(self) -> None:
         theirs, ours = self.candidate.buffers(), self.reference.buffers()
         with closing(theirs, ours):
-            expected, found = _names(ours), _names(theirs)
+            expected, found = buffer_names(ours), buffer_names(theirs)
             seen = self.evidence.buffers = BuffersSeen(sorted(expected), sorted(found))
             if expected and expected == found:
-                pair = _only(theirs, expected), _only(ours, expected)
+                pair = only(theirs, expected), only(ours, expected)
                 seen.numbers = self.judge.compare(self.rtol, self.protocol.ratio_reordered, *pair)
 
     def _repeat(self, item: Drawn, call: Call) -> None:
@@ -308,19 +307,6 @@ class Checker:
             if self._shown.get(key) != row:
                 self._shown[key] = row
                 self.job.progress(Progress(kind="check", payload=row.model_dump(mode="json")))
-
-
-def _names(value: Value) -> set[str]:
-    tree = value.manifest["tree"]
-    return {name for name in tree if not name.endswith(COUNTER)} if isinstance(tree, dict) else set()
-
-
-def _only(value: Value, names: set[str]) -> Value:
-    """The same dict with some of its keys, in one order."""
-    keys = list(value.manifest["tree"])
-    chosen = sorted(names)
-    leaves = [value.manifest["leaves"][keys.index(name)] for name in chosen]
-    return Value({**value.manifest, "tree": dict.fromkeys(chosen, "*"), "leaves": leaves}, value.memory)
 
 
 def _not_finite(numbers: Mapping[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from gpu_runner.contracts import Protocol
 from gpu_runner.judging import JudgePeer
 from gpu_runner.naming import same_numbers
-from gpu_runner.peers import CandidatePeer, ReferencePeer
+from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
 from gpu_runner.probing import Drawn, seen_of
 from gpu_runner.seen import AskedAgain, Inquest, Numbers
 from gpu_runner.values import Call, ProgramEnded, ProgramRefused, Value, closing
@@ -42,7 +43,7 @@ class Inquiry:
             return found
         try:
             found.later = self._later()
-            found.against = self._against(self.call.output)
+            found.against = self._against(self.call.output, found)
             known = any(same_numbers(numbers) for numbers in found.against.values())
             if not known and not (found.later is not None and accepted(found.later, None, self.protocol)):
                 self._asked_again(self.call.output, found)
@@ -61,25 +62,39 @@ class Inquiry:
         with closing(later):
             return None if later.output is None else self._numbers(later.output, self.item.eager, truth=self.item.truth)
 
-    def _against(self, output: Value) -> dict[str, Numbers]:
+    def _against(self, output: Value, found: Inquest) -> dict[str, Numbers]:
         """Held against the input, the result of the draw before, and that for replaced weights."""
         others: dict[str, Value] = {"input": self.item.inputs}
         if self.previous is not None:
             others["previous"] = self.previous.eager
-        stale = self._with_old_weights() if len(self.weights) > 1 else None
-        if stale is not None and stale.output is not None:
-            others["old_weights"] = stale.output
-        with closing(stale):
+        with contextlib.ExitStack() as stack:
+            if len(self.weights) > 1:
+                stale = self._with_old_weights(self.reference)
+                stack.enter_context(closing(stale))
+                if stale.output is not None:
+                    others["old_weights"] = stale.output
+                    found.restored = self._restored(stale.output)
             reply = self._numbers(output, self.item.eager, against=others)
         return dict(reply.get("against", {}))
 
-    def _with_old_weights(self) -> Call:
-        """Eager's results with the weights that were replaced last."""
-        self.reference.weights(self.weights[-2]).close()
+    def _restored(self, stale: Value) -> Numbers | None:
+        """The candidate with the weights that were replaced, beside eager's results with them."""
+        back = self._with_old_weights(self.candidate)
+        with closing(back):
+            return None if back.output is None else self._numbers(back.output, stale)
+
+    def _with_old_weights(self, program: Program) -> Call:
+        """A program's results with the weights that were replaced last; afterwards it has the present ones again."""
         try:
-            return self.reference.call(self.item.inputs, restore=True)
+            self._load(program, self.weights[-2])
+            return program.call(self.item.inputs, timeout=self.timeout, poison=self.item.eager.sizes, restore=True)
         finally:
-            self.reference.weights(self.weights[-1]).close()
+            self._load(program, self.weights[-1])
+
+    def _load(self, program: Program, number: int | None) -> None:
+        with closing(weights := self.reference.weights(number)):
+            if isinstance(program, CandidatePeer):
+                program.load_weights(weights)
 
     def _asked_again(self, output: Value, found: Inquest) -> None:
         """Further calls on the same content: they may write the result of an earlier one, or give another result."""

@@ -38,6 +38,8 @@ def findings(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:
         yield _around_inputs(evidence)
         yield _finished(evidence)
         yield _own_memory(evidence)
+        yield _weights(evidence)
+        yield _formats(evidence)
     yield from _buffers(evidence, protocol)
     yield from _repeat(evidence, protocol)
     if len(declared(evidence)) > 1:
@@ -99,9 +101,16 @@ def explained(evidence: Evidence, draw: DrawEvidence, protocol: Protocol) -> dic
     found["later"] = inquest.later is not None and accepted(inquest.later, None, protocol)
     found["with_a_later_call"] = any(call.overwritten for call in inquest.again)
     found["unstable"] = not found["with_a_later_call"] and _unstable(inquest, protocol)
+    if evidence.reference.plain_weights:  # no cache: it may as well never have read them
+        found["old_weights"] = False
     earlier = declared(evidence)
     earlier = earlier[: earlier.index(draw)] if draw in earlier else earlier
-    found["right_before"] = bool(earlier) and all(accepted(d.numbers, None, protocol) for d in earlier)
+    right = bool(earlier) and all(accepted(d.numbers, None, protocol) for d in earlier)
+    # Under other weights it may have been wrong all along: only that it is wrong with the old ones too shows a change.
+    same = bool(earlier) and earlier[-1].weights == draw.weights
+    found["right_with_old_weights"] = inquest.restored is not None and accepted(inquest.restored, None, protocol)
+    changed = inquest.restored is not None and not found["right_with_old_weights"]
+    found["right_before"] = right and (same or changed)
     return found
 
 
@@ -175,6 +184,23 @@ def _own_memory(evidence: Evidence) -> Finding:
     note = f"the result shares memory with something else ({aliases[0]}), the reference's does not" if aliases else ""
     kind = HackClass.INPUT_PASSTHROUGH if aliases and "input" in aliases[0] else HackClass.OUTPUT_CACHE
     return _row("state", "memory of its own", not aliases, aliases[0] if aliases else "no alias", note, kind)
+
+
+def _weights(evidence: Evidence) -> Finding:
+    expected = set(declared(evidence)[0].reference.changed_weights)
+    extra = [name for draw in evidence.draws for name in draw.call.changed_weights if name not in expected]
+    note = f"the program writes into its parameter {extra[0]}, which the reference leaves alone" if extra else ""
+    return _row("state", "weights", not extra, f"{extra[0]} changed" if extra else "untouched", note)
+
+
+def _formats(evidence: Evidence) -> Finding:
+    """Told alone: another order in memory is no other result, though what comes after it may have to copy."""
+    formats = [leaf.get("format", ["", ""]) for leaf in declared(evidence)[0].numbers["leaves"]]
+    other = next(((mine, theirs) for mine, theirs in formats if mine != theirs), None)
+    if other is None:
+        return _row("state", "memory format", True, "as the reference's")
+    note = f"the reference's is {other[1]}: who goes on with it may have to copy it"
+    return Finding(CheckRow(group="state", name="memory format", value=other[0], note=note))
 
 
 def _buffers(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]:

@@ -96,12 +96,11 @@ def _of_native(path: str, text: str) -> list[Mark]:
 def _of_python(path: str, text: str) -> list[Mark]:
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []  # loading it will say so
-    reader = _Reader()
-    reader.visit(tree)
+    reader = _Reader(tree)
     found = []
-    for name, line in reader.names:
+    for name, line in sorted(reader.names, key=lambda used: used[1]):
         found += [Mark(hack, name, path, line) for hack, pattern in _PYTHON if re.fullmatch(pattern, name)]
     for name, line in reader.assigned:
         if not name.startswith("torch.backends."):  # settings, made to be set
@@ -111,14 +110,21 @@ def _of_python(path: str, text: str) -> list[Mark]:
     return found
 
 
-class _Reader(ast.NodeVisitor):
-    """Dotted names in use (import aliases resolved), attributes of imported modules that are assigned, handlers that go on."""
+class _Reader:
+    """Dotted names in use (import aliases resolved), attributes of imported modules that are assigned, handlers that go on.
 
-    def __init__(self) -> None:
+    Goes over the tree without recursion: a sum of a thousand terms is a tree a thousand deep.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
         self.aliases: dict[str, str] = {}
         self.names: list[tuple[str, int]] = []
         self.assigned: list[tuple[str, int]] = []
         self.swallows = 0  # line of an `except` of everything
+        nodes = sorted(ast.walk(tree), key=lambda node: not isinstance(node, ast.Import | ast.ImportFrom))  # aliases first
+        for node in nodes:
+            if (see := getattr(self, f"_{type(node).__name__}", None)) is not None:
+                see(node)
 
     def _dotted(self, node: ast.expr) -> str:
         parts: list[str] = []
@@ -129,34 +135,32 @@ class _Reader(ast.NodeVisitor):
             return parts[0] if parts else ""
         return ".".join([self.aliases.get(node.id, node.id), *reversed(parts)])
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def _Import(self, node: ast.Import) -> None:
         for name in node.names:
             self.aliases[name.asname or name.name.split(".")[0]] = name.name if name.asname else name.name.split(".")[0]
             self.names.append((f"import:{name.name}", node.lineno))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def _ImportFrom(self, node: ast.ImportFrom) -> None:
         self.names.append((f"import:{node.module}", node.lineno))
         for name in node.names:
             self.aliases[name.asname or name.name] = f"{node.module}.{name.name}"
             self.names.append((f"{node.module}.{name.name}", node.lineno))
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+    def _ClassDef(self, node: ast.ClassDef) -> None:
         self.names += [(f"base:{self._dotted(base)}", node.lineno) for base in node.bases]
         self.names += [(item.name, item.lineno) for item in node.body if isinstance(item, ast.FunctionDef)]
-        self.generic_visit(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def _Attribute(self, node: ast.Attribute) -> None:
         self.names += [(self._dotted(node), node.lineno), (node.attr, node.lineno)]
-        self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> None:
+    def _Name(self, node: ast.Name) -> None:
         self.names.append((self.aliases.get(node.id, node.id), node.lineno))
 
-    def visit_Constant(self, node: ast.Constant) -> None:
+    def _Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str) and node.value.startswith("/proc/"):
             self.names.append((f"proc:{node.value}", node.lineno))
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def _Call(self, node: ast.Call) -> None:
         name = self._dotted(node.func)
         self.names += [(f"call:{name}", node.lineno)] if isinstance(node.func, ast.Name) else []
         if name == "open" and any(isinstance(a, ast.Constant) and a.value in ("w", "wb", "a", "ab", "r+b") for a in node.args):
@@ -165,7 +169,6 @@ class _Reader(ast.NodeVisitor):
             owner = self._dotted(node.args[0])
             key = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
             self._assign(f"{owner}.{key if isinstance(key, str) else '…'}", node.lineno)
-        self.generic_visit(node)
 
     def _targets(self, node: ast.expr) -> Iterator[ast.expr]:
         if isinstance(node, ast.Tuple | ast.List):
@@ -179,16 +182,14 @@ class _Reader(ast.NodeVisitor):
         if "." in name and root in {alias.split(".")[0] for alias in self.aliases.values()}:
             self.assigned.append((name, line))
 
-    def visit_Assign(self, node: ast.Assign) -> None:
+    def _Assign(self, node: ast.Assign) -> None:
         for target in (t for given in node.targets for t in self._targets(given)):
             if isinstance(target, ast.Attribute):
                 self._assign(self._dotted(target), node.lineno)
             elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Attribute):
                 self.names.append((f"set:{target.value.attr}", node.lineno))
-        self.generic_visit(node)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+    def _ExceptHandler(self, node: ast.ExceptHandler) -> None:
         caught = self._dotted(node.type) if node.type is not None else ""
         if caught in ("", "Exception", "BaseException", "OSError", "RuntimeError", "AttributeError"):
-            self.swallows = self.swallows or node.lineno
-        self.generic_visit(node)
+            self.swallows = min(self.swallows or node.lineno, node.lineno)

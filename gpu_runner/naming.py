@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_runner.contracts import HackClass
+from gpu_runner.verdict import lost
 
 # Kinds that right and honest programs show as well are no reason why one is wrong.
 _INTENT = frozenset(HackClass) - {
@@ -73,7 +74,9 @@ def resembles(
     if (hack := blamed(suspects)) is not None:
         return hack
     wrong = [leaf for leaf in leaves if leaf.get("rms") is not None and (leaf["failures"] or leaf["nonfinite"])]
-    if not wrong:
+    if not wrong and any(lost(leaf) for leaf in leaves):
+        return HackClass.PARTIAL_WORK
+    if not wrong or same_as.get("right_with_old_weights"):  # it does not read some of them
         return None
     share = max((leaf["failures"] + leaf["nonfinite"]) / leaf["numel"] for leaf in wrong)
     if any(leaf["nonfinite"] for leaf in wrong):  # memory is poisoned with NaN before a call

@@ -53,7 +53,7 @@ def seen_of(side: str, call: Call) -> CallSeen:
     """What a process said of a call. Raises Forged for what our code in it cannot have said."""
     try:
         return CallSeen.of(call.facts)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise Forged(side, f"The {side}'s process described a call in a way that cannot be.") from error
 
 
@@ -141,7 +141,8 @@ def probe(reference: ReferencePeer, judge: JudgePeer, protocol: Protocol, first:
         if own and not reference.about("determinism", one.inputs).get("close"):
             raise ProgramRefused("reference", stochastic(reference))
         seen = ReferenceSeen(
-            prints=[one.prints, two.prints], changed_inputs=seen_of("reference", one.call).changed_inputs or []
+            prints=[one.prints, two.prints], changed_inputs=seen_of("reference", one.call).changed_inputs or [],
+            plain_weights=reference.facts.get("plain_weights") is True,
         )  # fmt: skip
         for item in (one, two):
             seen.own = judge.compare(rtol, ratio, item.eager, item.eager, item.truth, group="probe")

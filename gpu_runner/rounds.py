@@ -20,7 +20,7 @@ from gpu_runner.peers import Program, ReferencePeer, seed
 from gpu_runner.probing import compared
 from gpu_runner.speed import CANDIDATE, DISTURBED, EAGER, Samples, WrongCall, interferes, problem_of
 from gpu_runner.stats import median, paired_ratio
-from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, closing
+from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, buffer_names, closing, only
 from gpu_runner.verdict import accepted
 
 MIN_ROUNDS = 6  # with fewer, no interval has the confidence that is asked for
@@ -52,7 +52,9 @@ class WrongResult(Exception):
 
 @dataclass
 class Bench:
-    """Arms of one program on one device. `source` draws the inputs; `slack` is eager's own error per result."""
+    """Arms of one program on one device. `source` draws the inputs; `slack` is eager's own error per result, `usual` its RMS, 0
+    where there is no truth. `stateful`: it changes inputs or buffers, and what a call leaves in them is compared as its results
+    are."""
 
     job: Job
     protocol: Protocol
@@ -62,6 +64,9 @@ class Bench:
     rtol: dict[str, float]
     slack: list[float]
     always_scale: bool = False
+    usual: list[float] = field(default_factory=list)
+    stateful: bool = False
+    drift: list[float] = field(default_factory=list)  # of each result compared: the candidate's distance from eager's over that
     samples: dict[str, Samples] = field(default_factory=dict)
     compared: int = 0
     calls: int = 0
@@ -105,6 +110,7 @@ class Bench:
         inputs = self._inputs(first)
         started = time.perf_counter()
         calls: dict[str, Call] = {}
+        left: dict[str, Value] = {}
         look = self._worth_looking() if look is None else look
         with closing(inputs):
             for name in _secret.sample(list(self.arms), len(self.arms)):
@@ -115,15 +121,20 @@ class Bench:
                 call.before_ns, call.before_cpu_ns, call.woken_ns = before_ns, before_cpu_ns, woken_ns
                 if look:
                     taken = time.perf_counter_ns()
-                    arm.collect(calls[name])
+                    arm.collect(calls[name], watch=self.stateful)
                     calls[name].after_ns = time.perf_counter_ns() - taken
+                    if self.stateful:
+                        left[name] = arm.buffers()
             self._rest_s = time.perf_counter() - started
             self._costs.append(self._rest_s)
             self.calls += 1
             try:
                 if look:
                     self._compare(calls, inputs)
+                    self._compare_left(calls, left, inputs)
             finally:
+                for value in left.values():
+                    value.close()
                 for name, call in calls.items():
                     if name != EAGER:
                         call.close()
@@ -150,7 +161,7 @@ class Bench:
         self._settle()
         ran = self.neighbours.ran(arm.sandbox.pid) if self.neighbours else 0
         started = time.perf_counter_ns()
-        arm.prepare(inputs, storage=storage, evict=evict)
+        arm.prepare(inputs, storage=storage, evict=evict, watch=self.stateful, restore=self.stateful)
         prepared = time.perf_counter_ns()
         self._settle()  # ours leaves nothing running: what works on until the call begins is the program's
         ran = self.neighbours.ran(arm.sandbox.pid) - ran if self.neighbours else 0
@@ -199,8 +210,23 @@ class Bench:
             late = bool(call.facts.get("late"))
             if late or not accepted(numbers, None, self.protocol):
                 raise WrongResult(WrongCall(name, numbers, late, self._is_last(call.output)))
+            if name == CANDIDATE:
+                pairs = zip(numbers["leaves"], self.usual, strict=False)
+                self.drift += [leaf["rmse"] / usual for leaf, usual in pairs if usual and "rmse" in leaf]
         self.compared += 1
         self._compare_s = time.perf_counter() - started
+
+    def _compare_left(self, calls: dict[str, Call], left: dict[str, Value], inputs: Value) -> None:
+        """Inputs and buffers after a call beside those that eager left."""
+        for name in left:
+            if name == EAGER:
+                continue
+            shared = buffer_names(left[name]) & buffer_names(left[EAGER])
+            after = [calls[arm].inputs_after or inputs for arm in (name, EAGER)]
+            for mine, theirs in (after, [only(left[arm], shared) for arm in (name, EAGER)]):
+                numbers = self.judge.compare(self.rtol, 1.0 + self.protocol.ratio_reordered, mine, theirs)
+                if not accepted(numbers, None, self.protocol):
+                    raise WrongResult(WrongCall(name, numbers))
 
     def _is_last(self, output: Value) -> bool:
         if self._last is None or self._last.output is None:

@@ -22,7 +22,8 @@ class CallSeen:
 
     `types`: of the results. `late`: how many looks after the return found a result changed (single elements read at once, whole
     results 50 ms later). `overwritten`: earlier results with another content now. `outside`: input and how many of the bytes
-    around it changed. `changed_inputs`, `aliases`: see `child.arm.Arm.collect`; None where nobody looked.
+    around it changed. `changed_inputs`, `aliases`: see `child.arm.Arm.collect`; None where nobody looked. `changed_weights`:
+    names of parameters that the call left with another content.
     """
 
     types: list[str] = field(default_factory=list)
@@ -31,19 +32,28 @@ class CallSeen:
     outside: dict[int, int] = field(default_factory=dict)
     changed_inputs: list[int] | None = None
     aliases: list[str] | None = None
+    changed_weights: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
-        """Raises ValueError, TypeError or AttributeError for facts that our code cannot have sent."""
+        """Raises ValueError, TypeError, AttributeError or OverflowError for facts that our code cannot have sent."""
         changed, aliases = facts.get("changed_inputs"), facts.get("aliases")
         return cls(
             types=[str(name)[:60] for name in list(facts.get("types", []))[:MOST]],
-            late=int(facts.get("late", 0)),
-            overwritten=int(facts.get("overwritten", 0)),
-            outside={int(i): int(count) for i, count in list(dict(facts.get("outside", {})).items())[:MOST]},
-            changed_inputs=None if changed is None else [int(i) for i in list(changed)[:MOST]],
+            late=_count(facts.get("late", 0)),
+            overwritten=_count(facts.get("overwritten", 0)),
+            outside={_count(i): _count(count) for i, count in list(dict(facts.get("outside", {})).items())[:MOST]},
+            changed_inputs=None if changed is None else [_count(i) for i in list(changed)[:MOST]],
             aliases=None if aliases is None else [str(text)[:80] for text in list(aliases)[:MOST]],
+            changed_weights=[str(name)[:80] for name in list(facts.get("changed_weights", []))[:MOST]],
         )
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"{str(number)[:30]} is no count")
+    return number
 
 
 @dataclass
@@ -58,11 +68,13 @@ class AskedAgain:
 @dataclass
 class Inquest:
     """What a wrong result was held against. `later`: the same result a while after. `against`: what it may be instead (the
-    input, the result of the draw before, that for replaced weights), floating-point results alone."""
+    input, the result of the draw before, that for replaced weights), floating-point results alone. `restored`: its result once
+    the replaced weights were back, against eager's with them."""
 
     later: Numbers | None = None
     against: dict[str, Numbers] = field(default_factory=dict)
     again: list[AskedAgain] = field(default_factory=list)
+    restored: Numbers | None = None
 
 
 @dataclass
@@ -155,13 +167,15 @@ class NullDraw:
 @dataclass
 class ReferenceSeen:
     """What is known of a reference. `own`: eager against fp64. `signals`: what the inputs change in each result. `prints`:
-    checksums of the inputs of two draws. `changed_inputs`: those it writes into."""
+    checksums of the inputs of two draws. `changed_inputs`: those it writes into. `plain_weights`: every parameter is
+    constructed as one number throughout, so that a program that never reads them computes as with the first ones."""
 
     own: Numbers = field(default_factory=lambda: {"leaves": []})
     signals: list[float | None] = field(default_factory=list)
     nulls: list[NullDraw] = field(default_factory=list)
     prints: list[list[int]] = field(default_factory=list)
     changed_inputs: list[int] = field(default_factory=list)
+    plain_weights: bool = False
 
 
 @dataclass

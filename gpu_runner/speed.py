@@ -14,6 +14,7 @@ from gpu_runner.verdict import Trouble, candidate_failure, numeric, precision_la
 CANDIDATE = "candidate"
 EAGER = "eager"
 AGREEMENT = 0.03
+DRIFTED = 3.0  # times what is still called reordered: eager's own error is known of one draw, and varies over others
 SAME_EAGER = 0.1  # eager then against eager now, beyond the noise of both: further apart, the machine is another
 HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0
@@ -78,6 +79,7 @@ class Known:
 class SpeedEvidence:
     """Everything the words over a timing rest on. `second`: eager and the candidate once more, in fresh processes.
 
+    `drift`: of results of timed calls, how far the candidate's lie from eager's, in units of eager's own error (RMS).
     `known`: the baselines where they were not measured with this candidate. `must_read`: bytes that lie in memory before a
     call and that any program must read. `error_ratio`: the candidate's error in units of eager's own. `errors`: why an arm has
     no samples.
@@ -93,6 +95,7 @@ class SpeedEvidence:
     degenerate: bool = False
     inputs_constant: bool = False
     error_ratio: float | None = None
+    drift: list[float] = field(default_factory=list)
     must_read: int = 0
     bandwidth_bps: float | None = None
     wrong: WrongCall | None = None
@@ -248,6 +251,7 @@ def _doubts(
     if evidence.inputs_constant:
         labels.append(Label.INPUTS_CONSTANT)
     reduced = precision_label(evidence.error_ratio, protocol) is Label.REDUCED_PRECISION
+    reduced = reduced or (bool(evidence.drift) and median(evidence.drift) > DRIFTED * protocol.ratio_reordered)
     if reduced and evidence.precision is Precision.AS_REFERENCE:
         doubt(Label.REDUCED_PRECISION, "it computes at a lower precision than the baseline")
     if floor_ms is not None and candidate_ms < floor_ms:

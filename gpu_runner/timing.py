@@ -25,8 +25,8 @@ from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.speed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall, interferes, known_holds, timing_report
 from gpu_runner.stats import median
-from gpu_runner.values import ProgramEnded, ProgramRefused, closing
-from gpu_runner.verdict import accepted, leaf_ratio
+from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
+from gpu_runner.verdict import accepted, leaf_ratio, usual_error
 
 NO_GRAPHS = "CUDA graphs, which this mode is about, have no meaning on the CPU"
 NOTHING_TO_TUNE = "the same as default: on the CPU this mode tunes matrix products, and the program has none"
@@ -91,7 +91,7 @@ class Timer:
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
             self._measure(bench)
             self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
-            self.evidence.conditions, self.evidence.cores = bench.conditions, cores()
+            self.evidence.conditions, self.evidence.cores, self.evidence.drift = bench.conditions, cores(), bench.drift
             if self._modes and known is None and not interferes(bench.busy):
                 baselines.save(key, self._known(bench, self.errors))
             self.evidence.known = known
@@ -195,10 +195,12 @@ class Timer:
         slack: list[float] = []
         ratio: float | None = None
         reference.weights().close()
+        before = reference.buffers() if reference.facts.get("buffers") else None
         item = draw(reference)
         if item is None:
             raise ValueError("a plain draw always gives inputs")
-        with closing(item.call, item.truth, item.inputs):
+        with closing(item.call, item.truth, item.inputs, before):
+            changed = self._changes_buffers(reference, judge, before)
             own = judge.compare(rtol, self.protocol.ratio_reordered, item.eager, item.eager, item.truth)
             slack = [float(leaf.get("max_error_eager") or 0.0) for leaf in own["leaves"]]
             if CANDIDATE in arms:
@@ -212,7 +214,17 @@ class Timer:
                         ratios = [r for leaf in numbers["leaves"] if (r := leaf_ratio(leaf)) is not None]
                         ratio = max(ratios, default=None)
         bench = Bench(self.job, self.protocol, reference, arms, judge, rtol, slack, always_scale=facts.inputs_constant)
+        bench.stateful = facts.mutates_inputs or changed
+        bench.usual = [usual_error(leaf) or 0.0 for leaf in own["leaves"]]
         return bench, ratio
+
+    def _changes_buffers(self, reference: ReferencePeer, judge: JudgePeer, before: Value | None) -> bool:
+        """Whether its last call left them with another content than `before`."""
+        if before is None:
+            return False
+        with closing(after := reference.buffers()):
+            numbers = judge.compare(reference.tolerances(self.protocol), 0.0, after, before)
+        return any(leaf.get("bits_equal") is False for leaf in numbers["leaves"])
 
     def _second(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts) -> Bench:
         """Eager and the candidate once more, both in fresh processes."""

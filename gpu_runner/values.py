@@ -12,7 +12,9 @@ from gpu_runner.contracts import Refusal
 from gpu_runner.sandbox import Memory
 from gpu_runner.verdict import Trouble
 
+COUNTER = "num_batches_tracked"  # of BatchNorm, which a program may do without
 MAX_LEAVES = 4096
+MAX_RANK = 64  # torch's own
 COPY_BYTES = 256 << 20  # what the parent takes on its own account of a memory that its writer does not let go of
 _ITEM = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
          "int16": 2, "int8": 1, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "float8_e4m3fn": 1,
@@ -82,6 +84,19 @@ class Value:
         self.memory.close()
 
 
+def buffer_names(value: Value) -> set[str]:
+    """Of a process' buffers, those that count."""
+    tree = value.manifest["tree"]
+    return {name for name in tree if not name.endswith(COUNTER)} if isinstance(tree, dict) else set()
+
+
+def only(value: Value, names: set[str]) -> Value:
+    """The same dict of tensors with some of its keys, in one order."""
+    keys, chosen = list(value.manifest["tree"]), sorted(names)
+    leaves = [value.manifest["leaves"][keys.index(name)] for name in chosen]
+    return Value({**value.manifest, "tree": dict.fromkeys(chosen, "*"), "leaves": leaves}, value.memory)
+
+
 def settled(side: str, memory: Memory, size: int) -> Memory:
     """Takes over what a program's process wrote into `memory` (its first `size` bytes): from here on it cannot change.
 
@@ -106,10 +121,12 @@ def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:
         ok = ok and _leaves_of(manifest["tree"]) == len(leaves)
         for leaf in leaves:
             if leaf["kind"] == "literal":
+                ok = ok and _is_literal(leaf["value"])
                 continue
             shape, stride = leaf["shape"], leaf["stride"]
             numbers = [leaf["offset"], leaf["nbytes"], *shape, *stride]
-            ok = ok and all(isinstance(n, int) and 0 <= n < 1 << 62 for n in numbers) and len(shape) == len(stride)
+            ok = ok and all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) and len(shape) == len(stride) <= MAX_RANK
+            ok = ok and math.prod(max(1, n) for n in shape) < 1 << 62
             ok = ok and leaf["nbytes"] == math.prod(shape) * _ITEM[leaf["dtype"]]
             ok = ok and leaf["offset"] % 64 == 0 and leaf["offset"] + leaf["nbytes"] <= total
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
@@ -117,6 +134,32 @@ def checked_manifest(side: str, manifest: Any, size: int) -> dict[str, Any]:
     if not ok:
         raise Forged(side, f"The {side}'s process described its results in a way that cannot be.")
     return dict(manifest)
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether it can be decoded as `child.tensors.encode_literal` encodes."""
+    if isinstance(value, list):
+        return all(_is_literal(item) for item in value)
+    if not isinstance(value, dict):
+        return True
+    if len(value) != 1:
+        return False
+    ((tag, inner),) = value.items()
+    if tag == "float":
+        return inner in ("nan", "inf", "-inf")
+    if tag == "dtype":
+        return isinstance(inner, str) and inner in _ITEM
+    if tag == "tuple":
+        return isinstance(inner, list) and _is_literal(inner)
+    pairs = tag == "dict" and isinstance(inner, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in inner)
+    return pairs and all(_is_key(key) and _is_literal(item) for key, item in inner)
+
+
+def _is_key(value: Any) -> bool:
+    """Whether a literal can be the key of a dict."""
+    if isinstance(value, dict):
+        return _is_literal(value) and "dict" not in value and all(_is_key(item) for item in value.get("tuple", ()))
+    return not isinstance(value, list)
 
 
 def _leaves_of(tree: Any) -> int:

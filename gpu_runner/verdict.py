@@ -4,11 +4,13 @@ check with them is `outcome`."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_runner.contracts import HackClass, Label, Protocol, Verdict
 
+LOST_SHARE = 0.5  # of a result: fewer are taken for coarser arithmetic
 # What a candidate's process refuses because the candidate is another program than the reference.
 _NOT_THE_SAME = ("weights_differ", "inputs_differ", "unsupported_outputs", "wrong_when_timed")
 
@@ -44,19 +46,21 @@ def reference_failure(trouble: Trouble) -> tuple[Verdict, HackClass | None, str]
     return Verdict.REFUSED, None, f"The reference cannot be used: {trouble.sentence}"
 
 
-def leaf_ratio(leaf: dict[str, Any]) -> float | None:
-    """RMSE against fp64 in units of eager's own.
+def usual_error(leaf: dict[str, Any]) -> float | None:
+    """Eager's RMSE against fp64, at least a quarter of an ULP of the result's RMS, so that an exact eager does not make every
+    honest rounding look infinite."""
+    return None if leaf.get("rmse_eager") is None else float(max(leaf["rmse_eager"], 0.25 * leaf["epsilon"] * leaf["rms"]))
 
-    Eager counts at least a quarter of an ULP of the result's RMS, so that an exact eager does not make every honest rounding
-    look infinite.
-    """
-    if leaf.get("rmse") is None or leaf.get("rmse_eager") is None:
+
+def leaf_ratio(leaf: dict[str, Any]) -> float | None:
+    """RMSE against fp64 in units of eager's own; where much of a result is too small to weigh in that, relative errors too."""
+    base = usual_error(leaf)
+    if leaf.get("rmse") is None or base is None:
         return None
-    floor = 0.25 * leaf["epsilon"] * leaf["rms"]
-    base = max(leaf["rmse_eager"], floor)
     if base == 0.0:
         return 1.0 if leaf["rmse"] == 0.0 else None
-    return float(leaf["rmse"] / base)
+    small = leaf.get("small_error", 0.0) / max(leaf.get("small_error_eager", 0.0), 0.25 * leaf["epsilon"])
+    return float(max(leaf["rmse"] / base, small))
 
 
 def leaf_signal_error(leaf: dict[str, Any], signal: float | None) -> float | None:
@@ -82,6 +86,9 @@ def structural(numbers: dict[str, Any]) -> str:
                 return f"{where} has the shape {leaf['shape'][0]} instead of {leaf['shape'][1]}"
             if leaf["dtype"][0] != leaf["dtype"][1]:
                 return f"{where} has the dtype {leaf['dtype'][0]} instead of {leaf['dtype'][1]}"
+            where_it_lies = leaf.get("device", ["", ""])
+            if where_it_lies[0] != where_it_lies[1]:
+                return f"{where} lies on {where_it_lies[0]} instead of {where_it_lies[1]}"
     return ""
 
 
@@ -108,12 +115,19 @@ def numeric(numbers: dict[str, Any], signals: list[float | None] | None, protoco
         if leaf["failures"]:
             at = f", the first at {leaf['first']}"
             return f"{where}{leaf['failures']} of {leaf['numel']} elements are wrong by up to {leaf['max_error']:.2g}{at}"
+        if lost(leaf):
+            return f"{where}{leaf['lost']} of {leaf['numel']} elements are off by more than half of what they are"
         signal = signals[i] if signals and i < len(signals) else None
         error, ratio = leaf_signal_error(leaf, signal), leaf_ratio(leaf)
         limit = protocol.signal_error.get(leaf["dtype"][1], 0.05) if protocol.signal_error else math.inf
         if error is not None and error > limit and not (ratio is not None and ratio <= protocol.ratio_reordered):
             return f"{where}the error is {error:.2g} of what the inputs change (limit {limit:g})"
     return ""
+
+
+def lost(leaf: Mapping[str, Any]) -> bool:
+    """Whether most of a result is not there, in elements that no tolerance for the size of the largest ones sees."""
+    return bool(leaf.get("lost", 0) > LOST_SHARE * leaf.get("numel", 0))
 
 
 def accepted(numbers: dict[str, Any], signals: list[float | None] | None, protocol: Protocol) -> bool:

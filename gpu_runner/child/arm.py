@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import os
 import threading
@@ -25,7 +26,8 @@ _clock = time.perf_counter_ns
 _sleep = time.sleep
 _event = torch.cuda.Event
 _random = os.urandom
-_peek = ctypes.string_at
+_into, _out_of, _from = os.writev, os.read, os.pread
+_pipe = os.pipe()
 _address = torch.Tensor.data_ptr
 _Thread = threading.Thread
 _search = ctypes.CDLL(None).memchr  # reads every byte where it does not find the value; lets other threads of Python run
@@ -33,6 +35,7 @@ _search.argtypes, _search.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_siz
 LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
 SEALED = 32  # elements of each result that are read the moment the call returns,
 SEALED_RESULTS = 8  # of so many results
+PROTECTED = "tensor on protected pages"
 GRAIN = 32768  # elements that torch gives to one thread at least
 WAKE_NS, AWAKE = 10_000_000, 3  # for so long at most, until it takes no more than so many times the quickest one's time
 POISONED, POISON_BYTES = 8, 64 << 20  # blocks of one size, as long as they take no more than that
@@ -131,11 +134,14 @@ def poison(sizes: list[int], device: str) -> None:
     del blocks
 
 
-def _addresses(tensor: torch.Tensor) -> list[int]:
-    """Offsets in elements of a few elements that nobody can guess, the first and the last among them."""
-    count = tensor.numel()
+def _places(count: int) -> list[int]:
+    """A few elements out of `count` that nobody can guess, the first and the last among them."""
     drawn = _random(8 * SEALED)
-    places = [0, count - 1, *(int.from_bytes(drawn[i : i + 8], "little") % count for i in range(0, len(drawn), 8))]
+    return [0, count - 1, *(int.from_bytes(drawn[i : i + 8], "little") % count for i in range(0, len(drawn), 8))]
+
+
+def _offsets(tensor: torch.Tensor, places: list[int]) -> list[int]:
+    """Where elements lie, in elements from the first one."""
     offsets = []
     for place in places:
         offset = 0
@@ -146,33 +152,50 @@ def _addresses(tensor: torch.Tensor) -> list[int]:
     return offsets
 
 
-def _read(tensor: torch.Tensor, offsets: list[int]) -> list[Any]:
+def _read(tensor: torch.Tensor, offsets: list[int]) -> list[bytes | None]:
+    """Single elements; None for one that may not be read."""
     size = tensor.element_size()
-    if tensor.device.type == "cpu":
-        base = _address(tensor)
-        return [_peek(base + size * offset, size) for offset in offsets]
-    flat = tensor.as_strided((max(offsets) + 1,), (1,))
-    picked = flat[torch.tensor(offsets, device=tensor.device)].cpu()
-    return [_peek(_address(picked) + size * i, size) for i in range(len(offsets))]
+    if tensor.device.type != "cpu":
+        flat = tensor.as_strided((max(offsets) + 1,), (1,))
+        tensor, offsets = flat[torch.tensor(offsets, device=tensor.device)].cpu(), list(range(len(offsets)))
+    base, element = _address(tensor), ctypes.c_char * size
+    # Through the kernel: it runs no handler of the program for a page that may not be read, as reading it here would.
+    try:
+        count = _into(_pipe[1], [element.from_address(base + size * offset) for offset in offsets])
+    except OSError as error:
+        if error.errno != errno.EFAULT:
+            raise
+        count = 0
+    content = _out_of(_pipe[0], count) if count else b""
+    return [content[at : at + size] or None for at in range(0, size * len(offsets), size)]
 
 
 class Seal:
-    """A few elements of the results as they were when the call returned: what changes afterwards was not part of the call."""
+    """A few elements of the results as they were when the call returned: what is handed over in their place was no part of it.
+
+    `unreadable`: some lay on pages that nobody may read, so that whoever reads them could have them computed.
+    """
 
     def __init__(self, output: Any) -> None:
-        results = [leaf for leaf in tensors.flatten(output)[1] if _plain(leaf)]
+        results = [(number, leaf) for number, leaf in enumerate(tensors.flatten(output)[1]) if _plain(leaf)]
         if len(results) > SEALED_RESULTS:
             first = int.from_bytes(_random(4), "little") % len(results)
             results = (results[first:] + results[:first])[:SEALED_RESULTS]
-        self._held = [(t, offsets, _read(t, offsets)) for t in results for offsets in [_addresses(t)]]
+        self._held: list[tuple[int, list[int], list[bytes | None]]] = []
+        for number, leaf in results:
+            plain, places = leaf.resolve_conj().resolve_neg(), _places(leaf.numel())
+            self._held.append((number, places, _read(plain, _offsets(plain, places))))
+        self.unreadable = any(element is None for _, _, content in self._held for element in content)
 
-    def broken(self) -> int:
-        """How many of them hold something else by now."""
-        return sum(
-            now != then
-            for tensor, offsets, content in self._held
-            for now, then in zip(_read(tensor, offsets), content, strict=True)
-        )
+    def broken(self, manifest: dict[str, Any], fd: int) -> int:
+        """How many of them were handed over as something else, in the memory `fd` that the manifest describes."""
+        count = 0
+        for number, places, content in self._held:
+            leaf = manifest["leaves"][number]
+            for place, then in zip(places, content, strict=True):
+                size = len(then or b"0")
+                count += then is None or _from(fd, size, leaf["offset"] + size * place) != then
+        return count
 
 
 def _plain(leaf: Any) -> bool:
@@ -258,12 +281,12 @@ class Arm:
         """The results into `fd`, and facts about them. `watch` adds what takes time: late changes and earlier results."""
         output = self.output
         _, leaves = tensors.flatten(output)
-        facts: dict[str, Any] = {"types": [_type_of(leaf) for leaf in leaves]}
+        protected = self._seal is not None and self._seal.unreadable
+        facts: dict[str, Any] = {"types": [PROTECTED if protected else _type_of(leaf) for leaf in leaves]}
         around = {i: tensors.guard_changed(t) for i, t in enumerate(tensors.tensors_in(self.inputs))}
         facts["outside"] = {i: count for i, count in around.items() if count}
         manifest = tensors.write(output, fd)
-        # Asked last: what computes when it is read has been read by now.
-        facts["late"] = self._seal.broken() if self._seal is not None else 0
+        facts["late"] = self._seal.broken(manifest, fd) if self._seal is not None else 0
         reply: dict[str, Any] = {"output": manifest, "facts": facts}
         if payload.get("watch"):
             results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

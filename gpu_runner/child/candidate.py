@@ -154,6 +154,8 @@ def _answer(it: Candidate, kind: str, payload: dict[str, Any], fds: list[int]) -
             it.failed_launch()
         reply = arm.serve(it.arm, kind, payload, fds)
         if reply is not None:
+            if kind == "collect" and payload.get("watch") and "facts" in reply:
+                reply["facts"]["changed_weights"] = state.changed_parameters(it.model, it.current)
             return reply
         if kind == "launched":
             return it.launched(payload, fds[0])

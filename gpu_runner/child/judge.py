@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import ceilings, tensors
-from .results import Baseline, compare_leaf, differing, flattened, squares, ties
+from .results import Baseline, compare_leaf, differing, flattened, memory_format, squares, ties
 
 NULL_SAMPLE = 1 << 14
 SIGNAL_SAMPLE = 1 << 20  # elements at most that stand for a result when its variation over draws is measured
@@ -81,7 +81,9 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     """Candidate against eager and truth. `group` adds the truth to that group's signal."""
     if payload["candidate"]["tree"] != payload["eager"]["tree"]:
         return {"structure": [payload["candidate"]["tree"], payload["eager"]["tree"]], "leaves": []}
-    candidate = _leaves(payload["candidate"], fds["candidate"], private=True) or []
+    order = _order(payload["candidate"]["tree"], payload["eager"]["tree"])
+    found = _leaves(payload["candidate"], fds["candidate"], private=True) or []
+    candidate = [found[i] for i in order]
     eager = _leaves(payload["eager"], fds["eager"]) or []
     truth = _leaves(payload.get("truth"), fds.get("truth", -1))
     if payload.get("group") is not None:
@@ -95,6 +97,11 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     for (i, dim, several), source in zip(payload.get("selections") or [], sources, strict=True):
         if leaves[i].get("mismatches"):
             leaves[i]["ties"] = ties(candidate[i], eager[i], source, dim, several)
+    described = [payload["candidate"]["leaves"][i] for i in order]
+    for mine, theirs, numbers in zip(described, payload["eager"]["leaves"], leaves, strict=True):
+        if "shape" in numbers:
+            numbers["device"] = [str(entry.get("device", ""))[:20] for entry in (mine, theirs)]
+            numbers["format"] = [memory_format(entry["shape"], entry["stride"]) for entry in (mine, theirs)]
     if payload.get("bits"):
         for c, e, numbers in zip(candidate, eager, leaves, strict=True):
             if numbers.get("bits_equal") is False:
@@ -104,6 +111,24 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
         for name, manifest in payload.get("against", {}).items()
     }
     return {"leaves": leaves} | ({"against": against} if against else {})
+
+
+def _order(tree: Any, wanted: Any) -> list[int]:
+    """The leaves of `tree` in the order of `wanted`, the same but for the order of names in dicts."""
+    numbers = iter(range(tensors.MAX_LEAVES))
+
+    def numbered(node: Any) -> Any:
+        if node == "*":
+            return next(numbers)
+        return {k: numbered(v) for k, v in node.items()} if isinstance(node, dict) else [numbered(v) for v in node[1:]]
+
+    def taken(node: Any, like: Any) -> list[int]:
+        if like == "*":
+            return [node]
+        pairs = [(node[k], v) for k, v in like.items()] if isinstance(like, dict) else zip(node, like[1:], strict=True)
+        return [i for pair in pairs for i in taken(*pair)]
+
+    return taken(numbered(tree), wanted)
 
 
 def _tolerance(rtol: dict[str, float], leaf: Any) -> float:

@@ -46,6 +46,7 @@ class Reference:
             "init_inputs": self.program.init_literal,
             "parameters": sum(p.numel() for p in parameters),
             "parameter_bytes": sum(p.numel() * p.element_size() for p in parameters),
+            "plain_weights": all(bool((v == v.reshape(-1)[:1]).all()) for v in self.initial.values()),
             "buffers": sum(1 for _ in self.model.buffers()),
             "torch": torch.__version__,
             "tf32": self._may_use_tf32(),
@@ -83,7 +84,8 @@ class Reference:
         floating-point content is multiplied by; `jitter` moves it by a rounding; `batch` names another size of it."""
         started = time.perf_counter()
         # `reuse` spares a slow generator: the draw before, times another scale.
-        values = self._drawn if payload.get("reuse") and self._drawn else self.inputs(payload["seed"])
+        again = payload.get("reuse") and variants.scalable(self._drawn)
+        values = self._drawn if again else self.inputs(payload["seed"])
         self._drawn = values
         variant, scale = payload.get("variant"), payload.get("scale")
         size = None
@@ -229,6 +231,8 @@ def _answer(it: Reference, kind: str, payload: dict[str, Any], fds: list[int]) -
             reply = arm.serve(it.arm, kind, payload, fds)
         except (Exception, SystemExit) as error:
             raise failure("crash_forward", "forward(...)", error) from error
+        if reply and kind == "collect" and payload.get("watch") and "facts" in reply:
+            reply["facts"]["changed_weights"] = state.changed_parameters(it.model, it.current)
         return reply or {}
     if kind == "draw":
         return it.draw(payload, fds[0])

@@ -15,6 +15,8 @@ import torch
 from . import tensors
 
 CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
+SMALL_SHARE, SMALL_SAMPLE = 0.005, 1 << 14  # so many of a result below the screen's limit, seen in a sample, are looked at
+LOST, KEPT = 0.5, 0.01  # of an element: what a program misses it by, where eager misses it by no more than that
 TIE_ROUNDINGS = 4.0  # two values no further apart are a tie: each side rounds what it selects from
 
 
@@ -114,6 +116,19 @@ def compare_leaf(
     return out | _numbers(flattened(candidate), baseline, rtol, ratio, slack) | {"epsilon": torch.finfo(eager.dtype).eps}
 
 
+def memory_format(shape: list[int], stride: list[int]) -> str:
+    """ "contiguous", "channels last", or the strides in elements; of dimensions of one element none counts."""
+    rank = len(shape)
+    orders = {"contiguous": [*range(rank)]} | ({"channels last": [0, *range(2, rank), 1]} if rank in (4, 5) else {})
+    for name, order in orders.items():
+        step, fits = 1, True
+        for dim in reversed(order):
+            fits, step = fits and (shape[dim] == 1 or stride[dim] == step), step * shape[dim]
+        if fits or 0 in shape:
+            return name
+    return f"strides {list(stride)}"
+
+
 def _same_literal(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
@@ -162,7 +177,7 @@ def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float,
         "constant": counted > 1 and low == high,
         "zero": counted > 0 and low == high == 0.0,
         "bits_equal": torch.equal(candidate, base.eager),
-    }
+    } | _small(candidate, base, rtol * base.scale)
 
 
 def _misplaced(c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
@@ -187,6 +202,33 @@ def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float
     return failures, first, low == high
 
 
+def _small(candidate: torch.Tensor, base: Baseline, limit: float) -> dict[str, Any]:
+    """How the elements fare that are too small for the screen to see, below `limit`: where a result spans many orders of
+    magnitude, that is most of it.
+
+    `small`: how many. `small_error`, `small_error_eager`: RMS of their errors over what they are, each at most 1. `lost`: those
+    off by more than half of what they are where eager is right. Nothing where there is no truth but eager's own, whose noise
+    after a cancellation is nobody's duty.
+    """
+    found = {"small": 0, "lost": 0, "small_error": 0.0, "small_error_eager": 0.0}
+    sample = base.truth[:: max(1, base.truth.numel() // SMALL_SAMPLE)].double().abs()
+    if not base.own_truth or base.unit is not None or not float((sample < limit).double().mean()) >= SMALL_SHARE:
+        return found
+    least = torch.finfo(base.eager.dtype).tiny
+    mine = theirs = 0.0
+    for number, (e, t) in enumerate(base.chunks()):
+        c, size = candidate[number * CHUNK : number * CHUNK + CHUNK], t.abs()
+        at = (size > least) & (size < limit)
+        size, t = size[at], t[at]
+        off, eager_off = (((t - x[at]).abs() / size).nan_to_num(1.0).clamp_max(1.0) for x in (c, e))
+        found["small"] += t.numel()
+        found["lost"] += int(((off > LOST) & (eager_off <= KEPT)).sum())
+        mine, theirs = mine + squares(off), theirs + squares(eager_off)
+    if found["small"]:
+        found["small_error"], found["small_error_eager"] = (math.sqrt(x / found["small"]) for x in (mine, theirs))
+    return found
+
+
 def ties(candidate: torch.Tensor, eager: torch.Tensor, source: torch.Tensor, dim: int, several: bool) -> int:
     """How many differing indices select the same value as eager's, up to a few roundings of it; none of a selection of several
     that takes one element twice."""
@@ -198,7 +240,7 @@ def ties(candidate: torch.Tensor, eager: torch.Tensor, source: torch.Tensor, dim
 
     def rows(indices: torch.Tensor) -> torch.Tensor:
         shaped = indices.movedim(dim, -1) if several else indices
-        return shaped.reshape(-1, taken)
+        return shaped.reshape(-1, taken).long()
 
     mine, theirs, values = rows(candidate), rows(eager), moved.reshape(-1, length)
     inside = ((mine >= 0) & (mine < length)).all(-1, keepdim=True)

@@ -26,6 +26,11 @@ def restore(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
                 value.copy_(state[name])
 
 
+def changed_parameters(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> list[str]:
+    """Names of parameters that hold something else than `state`: a forward should leave them alone."""
+    return [k for k, v in model.named_parameters(remove_duplicate=False) if k in state and not torch.equal(v, state[k])]
+
+
 def mismatch(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> str:
     """A sentence saying how the module's state differs from `state` in names or shapes; empty when it fits."""
     own = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}

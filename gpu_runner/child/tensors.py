@@ -5,8 +5,8 @@ A *manifest* is what the processes tell one another about a value. It is JSON:
     {"tree": tree, "leaves": [leaf, …], "bytes": total}
 
 `tree` is "*" for a leaf, `["tuple", …]`, `["list", …]`, or an object for a dict. A leaf is
-`{"kind": "tensor", "dtype", "shape", "stride", "offset", "nbytes"}` (sizes and strides in elements, offset and nbytes in bytes;
-the bytes are the contiguous content) or `{"kind": "literal", "value": …}` with the encoding of `encode_literal`.
+`{"kind": "tensor", "dtype", "shape", "stride", "device", "offset", "nbytes"}` (sizes and strides in elements, offset and nbytes
+in bytes; the bytes are the contiguous content) or `{"kind": "literal", "value": …}` with the encoding of `encode_literal`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
         raise Unsupported(f"a tensor of dtype {name} is not supported")
     if tensor.device.type == "meta":
         raise Unsupported("a tensor on the meta device has no content")
-    return {"kind": "tensor", "dtype": name, "shape": list(tensor.shape), "stride": list(tensor.stride())}
+    form = {"kind": "tensor", "dtype": name, "shape": list(tensor.shape), "stride": list(tensor.stride())}
+    return form | {"device": tensor.device.type}
 
 
 def write(value: Any, fd: int, start: int = 0) -> dict[str, Any]:
@@ -293,7 +294,14 @@ def storage_range(tensor: torch.Tensor) -> tuple[str, int, int]:
 
 
 def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors share memory."""
+    """Whether two tensors share an element; parts of one matrix, column beside column, do not."""
     device_a, first_a, end_a = storage_range(a)
     device_b, first_b, end_b = storage_range(b)
-    return device_a == device_b and first_a < end_b and first_b < end_a
+    if device_a != device_b or first_a >= end_b or first_b >= end_a:
+        return False
+    size, first = a.element_size(), min(first_a, first_b)
+    if b.element_size() != size or (first_a - first_b) % size:
+        return True
+    taken = torch.zeros((max(end_a, end_b) - first) // size, dtype=torch.bool)
+    taken.as_strided(a.shape, a.stride(), (first_a - first) // size).fill_(True)
+    return bool(taken.as_strided(b.shape, b.stride(), (first_b - first) // size).any())

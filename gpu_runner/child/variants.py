@@ -119,18 +119,24 @@ def jittered(inputs: list[Any], seed: int) -> list[Any]:
     return list(tensors.map_tensors(inputs, move))
 
 
-def scaled(inputs: list[Any], scale: float, seed: int) -> list[Any]:
-    """Every floating-point tensor times factors in `scale`..1: content that no earlier call has seen, at the cost of one pass.
+def scalable(inputs: list[Any]) -> bool:
+    """Whether `scaled` leaves no tensor as it is: whole numbers would come again unchanged, and be known again."""
+    found = [t for t in tensors.tensors_in(inputs) if t.numel()]
+    return bool(found) and all(t.is_floating_point() or t.is_complex() for t in found)
 
-    The factor depends on the place along the first and the last dimension: the result for another multiple of the same content
-    could be made from the last result (a norm's is even the same).
+
+def scaled(inputs: list[Any], scale: float, seed: int) -> list[Any]:
+    """Every floating-point tensor times factors in `scale`..1: content that no earlier call has seen, for two passes.
+
+    The factor depends on the place along every dimension: the result for another multiple of the same content could be made
+    from the last result (a norm's is even the same), and along a dimension without factors a sum is only multiplied.
     """
     generator = torch.Generator().manual_seed(seed)
 
     def factors(t: torch.Tensor, dim: int) -> torch.Tensor:
         shape = [1] * t.dim()
         shape[dim] = t.shape[dim]
-        span = scale**0.5
+        span = scale ** (1.0 / max(2, t.dim()))
         return (span + (1.0 - span) * torch.rand(shape, generator=generator)).to(t.device, t.real.dtype)
 
     def change(t: torch.Tensor) -> torch.Tensor:
@@ -138,6 +144,9 @@ def scaled(inputs: list[Any], scale: float, seed: int) -> list[Any]:
             return t
         if t.dim() == 0:
             return t * (scale + (1.0 - scale) * float(torch.rand((), generator=generator)))
-        return t * (factors(t, 0) * factors(t, -1))
+        outer = factors(t, 0)
+        for dim in range(1, t.dim() - 1):
+            outer = outer * factors(t, dim)
+        return t * outer * factors(t, -1)
 
     return list(tensors.map_tensors(inputs, change))

@@ -108,7 +108,7 @@ WORDS: dict[H, Words] = {
         "calls again and again with the same tensors or the same content",
     ),
     H.WEIGHT_CACHE: Words(
-        "Keeps what it made of the first weights, or never reads the weights at all.",
+        "Keeps what it made of the first weights, and goes on with that when others are loaded.",
         "never changes parameters after the program was built",
     ),
     H.INPUT_MUTATION: Words(

@@ -34,7 +34,11 @@ LIMITS = Limits(wall_s=60.0)
 
 REJECTED, NEUTRALISED, MISNAMED, MISSED = "rejected", "neutralised", "misnamed", "missed"
 ACCEPTED, REFUSED = "accepted", "refused"  # of honest programs
-_SAID = {Label.BELOW_FLOOR: HackClass.IMPOSSIBLE_TIME, Label.CLOCKS_DISAGREE: HackClass.TIMER_PATCH}  # of a timing
+_SAID = {
+    Label.BELOW_FLOOR: HackClass.IMPOSSIBLE_TIME,
+    Label.CLOCKS_DISAGREE: HackClass.TIMER_PATCH,
+    Label.REDUCED_PRECISION: HackClass.PRECISION_DOWNGRADE,
+}  # of a timing
 # Where a kind is seen directly, without a row of the matrix.
 _DIRECTLY: dict[HackClass | None, str] = {
     HackClass.LAZY_TENSOR: "type of its results",

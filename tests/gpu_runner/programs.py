@@ -21,6 +21,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "another dtype": (_model("F.gelu(self.norm(x)).double()"), "incorrect"),
     "another structure": (_model("(F.gelu(self.norm(x)), x)"), "incorrect"),
     "no weights at all": (PLAIN.replace("self.norm = nn.LayerNorm(width)", "pass").replace("self.norm(x)", "x"), "incorrect"),
+    "its scale and shift forgotten": (_model("F.gelu(F.layer_norm(x, x.shape[-1:]))"), "incorrect"),
+    "its scale cleared after use": (_model("(F.gelu(self.norm(x)), self.norm.weight.data.zero_())[0]"), "incorrect"),
     "an exception": (_model("x.no_such_method()"), "crashed"),
     "a syntax error": ("class ModelNew(:\n", "crashed"),
 }

@@ -148,6 +148,11 @@ def inquest(e: Evidence) -> Inquest:
     return e.draws[0].inquest
 
 
+def other_weights(e: Evidence) -> seen.DrawEvidence:
+    """The first draw with weights that were drawn anew."""
+    return next(d for d in e.draws if d.weights)
+
+
 def structured(e: Evidence) -> seen.DrawEvidence:
     return next(d for d in e.draws if d.group == "structured")
 
@@ -164,6 +169,7 @@ SANITIZED = put(
     lambda e: e,
     sanitized=[Sanitized("address", 1.0, "8 rows", [Found(What.UNDEFINED, "overflow", "Bad.", "kernels/a.cpp", 3)])],
 )
+UNEVEN = put(lambda e: e.reference, plain_weights=False)  # as those are that a program must have read
 IN_PLACE = both(put(first, changed_inputs=[0]), put(of_reference, changed_inputs=[0]))
 INCORRECT, HACK, VERIFIED = "incorrect", "hack", "verified"
 
@@ -176,6 +182,12 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (NOTHING, put(leaf, dtype=["float64", "float32"]), INCORRECT, "dtype"),
     (NOTHING, put(leaf, missing=True), INCORRECT, "not a tensor"),
     (NOTHING, put(lambda e: e.draws[0].numbers, structure=["*", ["tuple", "*", "*"]]), INCORRECT, "a tuple of 2"),
+    (NOTHING, put(leaf, device=["cpu", "cuda"]), INCORRECT, "lies on cpu instead of cuda"),
+    (NOTHING, put(leaf, format=["channels last", "contiguous"]), VERIFIED, "the reference's is contiguous"),
+    (NOTHING, put(leaf, lost=3000), INCORRECT, "3000 of 4096 elements are off by more than half"),
+    (put(leaf, rmse_eager=1e-8, small_error_eager=1e-3), put(leaf, small_error=0.5), VERIFIED, "reduced-precision"),
+    (put(leaf, rmse_eager=1e-8, small_error=0.5, small_error_eager=0.3), put(leaf, small_error_eager=1e-3), VERIFIED,
+     "reduced-precision"),
     (NOTHING, put(leaf, max_error=0.5), VERIFIED, "max error 0."),
     (put(leaf, max_error=0.5), put(leaf, rms=0.25), VERIFIED, "max error 2 ×"),
     (wrong(), put(leaf, first=77), INCORRECT, "the first at 77"),
@@ -199,6 +211,8 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (NOTHING, put(first, outside={0: 3}), HACK, "3 bytes changed"),
     (NOTHING, put(first, changed_inputs=[0]), HACK, "input_mutation"),
     (put(first, changed_inputs=[0]), put(of_reference, changed_inputs=[0]), VERIFIED, "they were not compared"),
+    (NOTHING, put(first, changed_weights=["norm.weight"]), INCORRECT, "writes into its parameter norm.weight"),
+    (put(first, changed_weights=["norm.weight"]), put(of_reference, changed_weights=["norm.weight"]), VERIFIED, "Right on"),
     (NOTHING, put(first, aliases=["output 0 = input 0"]), INCORRECT, "input_passthrough"),
     (put(first, aliases=["output 0 = input 0"]), put(of_reference, aliases=["output 0 = input 0"]), VERIFIED, "no alias"),
     # draws
@@ -209,7 +223,11 @@ MOVES: list[tuple[Do, Do, str, str]] = [
     (wrong(), put(lambda e: e.draws[0], inquest=Inquest(again=[AskedAgain(0, off())])), INCORRECT, "race_or_oob"),
     (both(wrong(), inquest), put(inquest, later=numbers()), HACK, "background_thread"),
     (both(wrong(), inquest), put(inquest, against={"previous": numbers()}), HACK, "output_cache"),
-    (both(wrong(), inquest), put(inquest, against={"old_weights": numbers()}), HACK, "weight_cache"),
+    (both(wrong(), inquest, UNEVEN), put(inquest, against={"old_weights": numbers()}), HACK, "weight_cache"),
+    (both(wrong(), put(inquest, against={"old_weights": numbers()}), UNEVEN), put(lambda e: e.reference, plain_weights=True),
+     INCORRECT, "the program is wrong"),
+    (both(put(other_weights, numbers=off()), put(other_weights, inquest=Inquest(restored=numbers()))),
+     put(lambda e: other_weights(e).inquest, restored=off()), HACK, "warmup_detection"),
     (both(wrong(), inquest), put(inquest, against={"input": numbers()}), HACK, "input_passthrough"),
     (both(wrong(), inquest), put(inquest, again=[AskedAgain(0, off())]), INCORRECT, "race_or_oob"),
     (both(wrong(), put(inquest, again=[AskedAgain(0, numbers())])), put(lambda e: inquest(e).again[0], overwritten=1), HACK,
@@ -314,6 +332,7 @@ MOVES: list[tuple[Do, Do, str, str]] = [
 # What no rule reads, and why it is there all the same.
 INERT = {
     "leaf.max_error_eager": "the judge allows a multiple of it, and it stands in for a slow truth of later draws",
+    "leaf.small": "how many the relative errors are of",
     "leaf.bits_equal": "tells the judge whether there is a difference to count",
     "ReferenceSeen.changed_inputs": "for the analysis; a draw's own call says what the candidate may change",
     "Mark": "found in the text, not measured",

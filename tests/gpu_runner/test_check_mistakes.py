@@ -21,3 +21,11 @@ def test_a_program_that_never_ends_is_timed_out(check):
     report = check(REFERENCE, program, limits=Limits(wall_s=15))
     assert report.verdict == "timed-out"
     assert "finish" in report.sentence
+
+
+def test_a_library_that_never_ends_loading_is_timed_out(check):
+    kernel = "static volatile bool on = true;\n__attribute__((constructor)) static void start() { while (on) {} }\n"
+    program = "import ctypes\nfrom pathlib import Path\n" + PLAIN
+    program += "ctypes.CDLL(str(Path(__file__).with_name('libkernels.so')))\n"
+    report = check(REFERENCE, program, limits=Limits(wall_s=8), kernels={"kernels/a.cpp": kernel})
+    assert (report.verdict, "finish" in report.sentence) == ("timed-out", True)

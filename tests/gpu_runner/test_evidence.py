@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+import math
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,7 @@ MOVES: dict[str, tuple[Callable[[Case], None], str, str]] = {
         change_timing(second={EAGER: steady(1e6), CANDIDATE: steady(1e6)}), "verified not-claimed", "unstable-timing",
     ),
     "less precise when timed": (change_timing(error_ratio=50.0), "verified not-claimed", "reduced-precision"),
+    "less precise than at first": (change_timing(drift=[50.0] * 20), "verified not-claimed", "reduced-precision"),
     "degenerate when timed": (change_timing(degenerate=True), "verified not-claimed", "degenerate"),
     "a crash when timed": (change_timing(trouble=Trouble("candidate", "crashed", "It crashed.", how="ended")), "crashed", ""),
 }  # fmt: skip
@@ -171,3 +174,40 @@ def test_a_folder_that_is_no_evidence_is_refused_with_a_sentence(tmp_path: Path,
     with pytest.raises(HandsError, match=says):
         evidence.read(tmp_path)
     assert main(["judge", str(tmp_path)]) == 2
+
+
+NONSENSE = (None, math.nan, math.inf, -1, 0, 1e308, 10**30, "x", "\ud800", "\x1b[31m", [], {}, [None], {"a": 1})
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in JSON: keys and the first numbers of lists."""
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from places(item, (*path, key))
+
+
+def test_altered_evidence_gives_a_verdict_or_a_sentence(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = {path.name: json.loads(path.read_text()) for path in recorded.iterdir()}
+    everywhere = [(name, place) for name, part in sorted(parts.items()) for place in places(part)]
+    for number, (name, place) in enumerate(random.Random(7).sample(everywhere, 250)):
+        altered = copy.deepcopy(parts[name])
+        target = altered
+        for key in place[:-1]:
+            target = target[key]
+        target[place[-1]] = NONSENSE[number % len(NONSENSE)]
+        for other, part in parts.items():
+            (tmp_path / other).write_text(json.dumps(altered if other == name else part))
+        assert main(["judge", str(tmp_path), "--json"]) in (0, 1, 2)
+        out, err = capsys.readouterr()
+        assert (out.startswith("{") and not err) or (not out and err.endswith(".\n")), (name, place, err)
+
+
+def test_a_built_candidate_without_its_check_is_no_evidence(recorded: Path, tmp_path: Path) -> None:
+    for name in ("about.json", "timing.json"):
+        (tmp_path / name).write_text((recorded / name).read_text())
+    with pytest.raises(HandsError, match=r"holds no check\.json"):
+        evidence.read(tmp_path)

@@ -44,6 +44,13 @@ def test_numbers_that_prove_nothing_may_still_look_like_something(leaf, signal_e
     assert resembles({}, [LEAF | leaf], [signal_error], ()) is hack
 
 
+def test_weights_that_are_not_read_are_a_mistake_and_small_elements_that_are_not_there_are_work_left_out():
+    off = LEAF | {"failures": 100, "rmse": 0.01}
+    assert resembles({"right_with_old_weights": True}, [off], [0.5], ()) is None
+    assert resembles({"right_with_old_weights": True}, [off], [0.5], (HackClass.RNG_PREDICTION,)) is HackClass.RNG_PREDICTION
+    assert resembles({}, [LEAF | {"lost": 51}], [], ()) is HackClass.PARTIAL_WORK
+
+
 def test_memory_that_nobody_wrote_is_no_change_of_mind():
     assert guilty({"right_before": True}, unwritten=True)[0] is None
 
@@ -98,6 +105,11 @@ def test_ordinary_programs_carry_no_mark_and_a_text_that_is_no_python_is_left_to
     )
     assert marks({"model_new.py": ordinary + "        torch.backends.cudnn.benchmark = True\n"}) == ()
     assert marks({"model_new.py": "class ("}) == ()
+
+
+@pytest.mark.parametrize("text", ["x = " + " + ".join(["0"] * 900), "x = " + "-" * 50_000 + "1"])
+def test_an_expression_as_deep_as_a_generator_writes_it_is_no_trouble(text):
+    assert [mark.what for mark in marks({"model_new.py": f"import gc\ngc.get_objects()\n{text}\n"})] in ([], ["gc.get_objects"])
 
 
 def test_native_sources_are_read_too():

@@ -17,7 +17,7 @@ WRONG = {
     "everywhere": ("F.gelu(self.norm(x)) * 1.01", "declared draw 1", "the program is wrong"),
     "with other weights only": (
         "F.gelu(F.layer_norm(x, self.norm.normalized_shape))", "declared draw 4, in the same memory, other weights",
-        "it computed with weights that had been replaced",
+        "the program is wrong",
     ),
     "where the memory is the same": (
         "self.__dict__.setdefault('seen', {}).setdefault(x.data_ptr(), F.gelu(self.norm(x))).clone()",

@@ -21,14 +21,14 @@ from gpu_runner.hacks.trial import ACCEPTED, MISNAMED, MISSED, NEUTRALISED, REFU
 CPU, CUDA = read(default_folder(), "cpu"), read(default_folder(), "cuda")
 # One program of each kind that needs no long timing, and honest ones that look like them.
 SAMPLE = (
-    "constant_or_zero/zeros", "output_cache/by_address", "weight_cache/never_read", "input_mutation/only_later",
+    "constant_or_zero/zeros", "output_cache/by_address", "weight_cache/packed_at_first_call", "input_mutation/only_later",
     "partial_work/half_of_the_rows", "precision_downgrade/bfloat16_inside", "stale_memory/own_leftover",
     "background_thread/much_later", "lazy_tensor/computed_when_copied", "batch_and_skip/pairs",
-    "race_or_oob/native_write_behind",
+    "race_or_oob/native_write_behind", "lazy_tensor/native_pages", "partial_work/loses_the_small",
     "warmup_detection/within_the_structured_draws", "timer_patch/harness_clock", "result_forging/done_messages",
     "harness_probe/works_when_collected", "oracle_theft/frames", "decorative_kernel/one_element", "library_only/one_fused_call",
     "honest/caches/packed_when_loaded", "honest/order/online_softmax", "honest/native/joined_threads",
-    "honest/looks/own_clock",
+    "honest/looks/own_clock", "honest/libraries/names_in_another_order",
 )  # fmt: skip
 ALL = {entry.name: entry for entry in (*CPU, *CUDA)}
 
