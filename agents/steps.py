@@ -62,7 +62,7 @@ from gpu_runner.hands import Cancelled
 log = logging.getLogger(__name__)
 
 # Seconds of wall clock a step may take at most; `confirm` compiles every baseline arm.
-STEP_LIMITS_S = {"analyse": 180.0, "build": 300.0, "check": 300.0, "time": 240.0, "profile": 120.0, "confirm": 900.0}
+STEP_LIMITS_S = {"analyse": 180.0, "build": 300.0, "check": 300.0, "time": 240.0, "profile": 180.0, "confirm": 900.0}
 LOG_TAIL = 4000  # characters of a log that the state keeps; the whole is a blob
 LEAST_S = 30.0
 

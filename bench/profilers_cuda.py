@@ -44,6 +44,7 @@ from gpu_runner.profile.subject import Subject, subject
 from gpu_runner.profile.system import summarise_gpu
 from gpu_runner.profile.trace import Trace
 from gpu_runner.profile.verdicts import worth_counters
+from gpu_runner.sandbox import recipe
 from gpu_runner.session import Session
 from tests.gpu_runner.planted import PLANTED, bound_by
 
@@ -155,11 +156,17 @@ def outside(program: Subject, iterations: int) -> Iterator[tuple[Path, tuple[str
         yield here, (sys.executable, "-I", "-u", str(CHILD), "program", str(here / "order.json"))
 
 
+def here_alone() -> ThisMachine:
+    """This machine with the environment of a sandbox, which knows where the driver's libraries lie."""
+    found = recipe.environment(config().threads)
+    return ThisMachine({name: value for name, value in found.items() if name not in ("HOME", "TMPDIR")})
+
+
 def outside_nsys(seen: Seen, program: Subject, iterations: int) -> Trace | None:
     if (tool := installed.nsys()) is None:
         return None
     with outside(program, iterations) as (here, command):
-        path, outcome = record_nsys(tool.path, here / "nsys", command, ThisMachine())
+        path, outcome = record_nsys(tool.path, here / "nsys", command, here_alone())
         seen.steps.append(("nsys", "outside", outcome.status, outcome.sentence))
         return nsys.read_nsys(path, Meter()) if path is not None else None
 
@@ -168,7 +175,7 @@ def outside_ncu(seen: Seen, program: Subject, name: str) -> dict[str, dict[str, 
     if (tool := installed.ncu()) is None:
         return {}
     with outside(program, 1) as (here, command):
-        pages, outcome = record_ncu(tool.path, here / "ncu", command, key(name), ThisMachine())
+        pages, outcome = record_ncu(tool.path, here / "ncu", command, key(name), here_alone())
         seen.steps.append(("ncu", "outside", outcome.status, outcome.sentence))
         return counters(ncu.merge(ncu.read_ncu(page, Meter()) for page in pages)) if pages else {}
 

@@ -11,9 +11,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from gpu_runner.profile import tools
@@ -41,12 +42,16 @@ class Place(Protocol):
         """Bytes of those of the files that are there."""
 
 
+@dataclass(frozen=True)
 class ThisMachine:
-    """This machine itself: for programs of our own alone."""
+    """This machine itself: for programs of our own alone. `environment` is all that a tool finds beside its own."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def run(self, command: ToolCommand) -> Ran:
         """Run a tool; its process group is killed when its time is over, and what it leaves running with it."""
-        environment = {"PATH": os.defpath, "HOME": str(command.leaves.parent), **dict(command.environment)}
+        home = {"PATH": os.defpath, "HOME": str(command.leaves.parent)}
+        environment = {**home, **self.environment, **dict(command.environment)}
         with contextlib.ExitStack() as stack:
             said = stack.enter_context(tempfile.TemporaryFile())
             into = stack.enter_context(command.leaves.open("wb")) if command.prints else said

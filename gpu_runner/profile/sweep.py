@@ -94,7 +94,7 @@ class Calls:
         }
 
         launched = [row for row in rows if row.kind == "kernel"]
-        delays = [max(0, row.start - call.end) for row in launched if (call := self.of(row)) is not None]
+        delays = [max(0, row.start - sent.end) for row in launched if (sent := self.of(row)) is not None]
         self._prompt = min(delays, default=0) + PROMPT_NS
 
     def of(self, row: GpuRow) -> Call | None:

@@ -9,10 +9,13 @@ import pytest
 
 from gpu_runner.child import profiling
 from gpu_runner.contracts import DeviceInfo
-from gpu_runner.profile.collect import REPORT, summarise
-from gpu_runner.profile.cpu import Work
+from gpu_runner.profile.collect import REPORT, around, summarise
+from gpu_runner.profile.estimates import Work
+from gpu_runner.profile.limits import Meter
+from gpu_runner.profile.nsys import read_nsys
 from gpu_runner.profile.reading import finished
-from tests.gpu_runner.profile_files import busy_trace, event, iteration
+from gpu_runner.profile.system import summarise_gpu
+from tests.gpu_runner.profile_files import SAMPLES, busy_trace, event, iteration
 
 GPU = DeviceInfo(kind="gpu", name="NVIDIA H200", target="sm_90", bandwidth_bps=4.1e12, peak_flops=50e12)
 CPU = DeviceInfo(kind="cpu", name="a processor", target="cpu", cores=2)
@@ -123,3 +126,29 @@ def test_on_a_cpu_coverage_is_the_share_of_the_forwards_in_own_functions():
     assert summary["gpu"] is None
     wanted = "Host-bound: 40 % of the forward is Python and the call of 1 operation; fused takes 60 %; 60% is spent in its own"
     assert finished(summary, coverage)["verdict"]["sentence"] == f"{wanted} kernels."
+
+
+def test_times_are_the_tools_around_the_program_and_operations_are_torch_profilers():
+    work = Work(flops=10**9, bytes=10**6)
+    inside, _ = summarise("reference", answer(iteration(1000, 0) + iteration(2000, 1) + iteration(3000, 2)), GPU, "ab", work)
+    outside = summarise_gpu(read_nsys(SAMPLES / "nsys.sqlite", Meter(), "step"))
+    name = outside["kernels"][0]["name"]
+    inside["kernels"][0] |= {"name": name.replace("<", "< "), "origin": "own", "op_path": ["aten::linear"]}
+    both = around(inside, outside)
+    assert both["source"]["tool"] == "nsys"
+    assert (both["kernels"][0]["origin"], both["kernels"][0]["op_path"]) == ("own", ["aten::linear"])
+    assert both["kernels"][1]["op_path"] != ["aten::linear"]
+    assert both["ops"] == inside["ops"]
+    assert both["target"]["flops"] == 10**9
+    assert both["cpu"] == inside["cpu"]
+    assert both["device"]["name"] == GPU.name
+    assert both["device"]["sm_count"] == 132, "what torch.profiler's process did not say"
+    json.dumps(finished(both), allow_nan=False)
+
+
+def test_without_events_of_torch_profiler_the_other_tools_are_all_there_is():
+    inside, _ = summarise("reference", answer([event("cpu_op", "aten::add", 0, 30)]), GPU, "ab", Work())
+    both = around(inside, summarise_gpu(read_nsys(SAMPLES / "nsys.sqlite", Meter(), "step")))
+    assert both["source"]["status"] == "measured"
+    assert finished(both)["verdict"]["class"] != "insufficient"
+    assert both["tree"]["children"]

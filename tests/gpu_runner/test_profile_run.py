@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gpu_runner.__main__ import main
 from gpu_runner.contracts import CandidateFiles, DeviceInfo, ProfileTask, Source
 from gpu_runner.profile import kept
 from tests.gpu_runner.programs import PLAIN, REFERENCE
@@ -64,3 +65,20 @@ def test_a_program_that_fails_has_no_profile_and_the_reason(hands):
     report = hands.perform(ProfileTask(target="cpu", source=Source(text=REFERENCE), candidate=broken))
     assert (report.status, report.summary) == ("unavailable", None)
     assert "no_such_method" in report.reason
+
+
+def test_the_command_profiles_a_program_and_says_what_bounds_it(tmp_path, capsys):
+    file = tmp_path / "program.py"
+    file.write_text(REFERENCE)
+    assert main(["profile", "run", str(file), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["schema"] == "stitchweb.profile/1"
+    assert "torch.profiler: measured" in said.err or "measured before" in said.err
+
+
+def test_the_command_refuses_a_program_that_cannot_be_profiled_with_one_sentence(tmp_path, capsys):
+    file = tmp_path / "program.py"
+    assert main(["profile", "run", str(file)]) == 2
+    file.write_text(REFERENCE.replace("F.gelu(self.norm(x))", "x.no_such_method()"))
+    assert main(["profile", "run", str(file)]) == 4
+    assert "no_such_method" in capsys.readouterr().err.splitlines()[-1]
