@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from agents.blobs import MemoryBlobs
 from agents.diagnosis import DiagnosedRow, Diagnosis, diagnosis_of
+from agents.events import events_of
+from agents.loop import apply
 from agents.loop.profiles import left_to_gain, next_open
 from agents.state import Status, StopCause, Todo
+from agents.steps import outcome_of, task_for
 from gpu_runner.contracts import Precision, ProfileReport
 from tests.agents.loop_run import Run
 from tests.agents.loop_world import new_state, options, todo
@@ -213,3 +217,25 @@ def test_a_report_that_says_nothing_is_no_diagnosis(summary):
 
 def test_the_next_item_is_none_without_a_plan():
     assert next_open(new_state()) is None
+
+
+def test_a_profiles_event_carries_its_class_and_what_each_tool_came_to():
+    blobs = MemoryBlobs()
+    run = Run(new_state(blobs=blobs)).analysed()
+    step = {"tool": "nsys", "status": "unavailable", "reason": "not_installed", "sentence": "It was not found.", "seconds": 0.1}
+    report = ProfileReport(role="reference", status="measured", summary=SUMMARY | {"collectors": [step]}, cached=True)
+    outcome = outcome_of(run.due(), run.state, report, blobs, 110.0, 1.0)
+    assert outcome.diagnosis == diagnosis_of(report)
+    said = events_of(run.state, outcome, apply(run.state, outcome), 110.0, 0, blobs)
+    [payload] = [event.payload for event in said if event.kind == "profile.done"]
+    assert (payload["klass"], payload["reached"], payload["cached"]) == ("memory-bound", 0.96, True)
+    assert payload["collectors"] == [step]
+
+
+def test_only_the_first_profile_of_the_reference_may_be_one_that_is_kept():
+    blobs = MemoryBlobs()
+    run = Run(new_state(blobs=blobs)).analysed()
+    assert not task_for(run.due(), run.state, blobs).fresh
+    run.profiled().plan(todo("t1"), todo("t2")).steered("profile", candidate="reference")
+    attempt(run, 1.5)
+    assert task_for(run.due(), run.state, blobs).fresh
