@@ -31,9 +31,9 @@ _RECURRENT = {"mkldnn_rnn_layer", "_cudnn_rnn"}  # (steps and batch of the input
 
 
 def _recurrent(args: tuple[Any, ...]) -> int:
-    """Multiplications and additions of the gates' products; `args` begin with the input, then the weights."""
-    given = [t for value in args[1:] for t in (value if isinstance(value, list | tuple) else [value])]
-    weights = sum(t.numel() for t in given if isinstance(t, torch.Tensor) and t.dim() == 2)
+    """Multiplications and additions of the gates' products. `args`: the input, then the weights as a list or one by one."""
+    given = args[1] if isinstance(args[1], list | tuple) else args[1:3]
+    weights = sum(t.numel() for t in given if t.dim() == 2)
     return 2 * args[0].shape[0] * args[0].shape[1] * weights
 
 
@@ -51,6 +51,15 @@ def _bytes(value: Any) -> int:
     return 0
 
 
+_GATHERS = {"index_select", "index", "gather", "embedding", "take"}  # they read of a table what they return
+
+
+def _moved(name: str, given: list[Any], result: Any) -> int:
+    if name in _GATHERS:
+        return 2 * _bytes(result) + sum(_bytes(v) for v in given if isinstance(v, torch.Tensor) and not v.is_floating_point())
+    return _bytes(given) + _bytes(result)
+
+
 class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +75,7 @@ class _Counter(TorchDispatchMode):
         if name.rstrip("_") in _READ_ALL:
             self._note_reads([*args, *(kwargs or {}).values()])
         entry["count"] += 1
-        entry["bytes"] += _bytes(args) + _bytes(list((kwargs or {}).values())) + _bytes(result)
+        entry["bytes"] += _moved(name, [*args, *(kwargs or {}).values()], result)
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
             flops = int(formula(*args, **(kwargs or {}), out_val=result))

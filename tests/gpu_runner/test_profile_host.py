@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from gpu_runner.child import counting
 from gpu_runner.contracts import DeviceInfo
 from gpu_runner.profile.collect import summarise
 from gpu_runner.profile.estimates import OpWork, Work, roof, work_of
@@ -147,3 +150,17 @@ def test_the_least_time_and_how_much_of_a_forward_it_is():
 )
 def test_counts_that_cannot_be_are_none(counts):
     assert work_of(counts, by_op=True).flops == 0
+
+
+def test_what_operations_move_and_compute_is_counted_by_hand():
+    """An embedding reads the rows that it returns and not its table; a recurrent layer's products are its gates'."""
+    model = torch.nn.ModuleDict({"table": torch.nn.Embedding(1000, 8), "lstm": torch.nn.LSTM(8, 16)})
+    reference = SimpleNamespace(model=model, forward=lambda given: model["lstm"](model["table"](given[0]))[0])
+    with torch.no_grad():
+        counts = counting.count(reference, [torch.randint(0, 1000, (5, 2))])
+    looked_up = next(op for name, op in counts["ops"].items() if name in ("aten::embedding", "aten::index_select"))
+    assert looked_up["bytes"] == 2 * (5 * 2 * 8 * 4) + 5 * 2 * 8
+    assert looked_up["arithmetic"] == 0
+    layer = counts["ops"]["aten::mkldnn_rnn_layer"]
+    assert layer["arithmetic"] == 2 * (5 * 2) * 4 * 16 * (8 + 16)
+    assert counts["flops"] == 0, "torch has no formula for it"
