@@ -30,8 +30,10 @@
 
   // Where the reader is must survive: focus, open details, scrolled boxes.
   const keep = (old, fresh) => {
+    // What is served open stays open, unless these are the same ones and the reader closed it.
     const open = [...old.querySelectorAll("details")].map((d) => d.open);
-    fresh.querySelectorAll("details").forEach((d, i) => { d.open = Boolean(open[i]); });
+    const details = fresh.querySelectorAll("details");
+    details.forEach((d, i) => { d.open = details.length === open.length ? open[i] : d.open || Boolean(open[i]); });
     const boxes = [...old.querySelectorAll(".scroll")].map((b) => [b.scrollTop, b.scrollLeft]);
     const at = old.contains(document.activeElement)
       ? [...old.querySelectorAll("a, button, input, select, textarea, summary, [tabindex]")].indexOf(document.activeElement) : -1;

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.e2e.site import CHROMIUM, FLAGS
+from tests.e2e.site import CHROMIUM, FLAGS, Site, told_site
+from tools.screens import pages_of
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +17,11 @@ def browser() -> Iterator[Browser]:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """The told world with every state of its pages. Shared: who changes something there makes it first."""
+    with told_site() as site:
+        site.pages |= {name: place for name, (who, place) in pages_of(site).items() if who == "ada"}
+        yield site

@@ -7,50 +7,17 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.site import Site, told_site
+from tests.e2e.browsing import WAIT, opened, violations
+from tests.e2e.site import Site
 from tests.e2e.wire import wire
 from tests.stitchweb.markup import comparable
-from tools.screens import pages_of
 
 pytestmark = pytest.mark.e2e
-AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe.min.js").read_text()
-WAIT = 20_000  # ms for what a loaded machine may take
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with told_site() as site:
-        site.pages |= {name: place for name, (who, place) in pages_of(site).items() if who == "ada"}
-        yield site
-
-
-def opened(
-    browser: Browser,
-    site: Site,
-    width: int = 1280,
-    theme: str = "light",
-    who: str = "ada",
-    script: bool = True,
-    motion: str = "reduce",
-) -> Page:
-    """A signed-in page that remembers what its console and its policy complained about."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=script, reduced_motion=motion
-    )
-    page = context.new_page()
-    page.complaints = []
-    complaints = page.complaints
-    page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(site.base + site.login(who))
-    return page
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +34,8 @@ PAGES = [
     "library", "library-none", "runs", "upload", "upload-example", "program", "suite", "status", "run-done", "run-live",
     "run-waiting", "run-refused", "run-pinned", "run-plan", "run-edit", "run-failed", "run-long", "program-long", "status-busy",
     "run-replayed", "run-caught", "gallery", "gallery-filtered", "gallery-none", "gallery-class", "gallery-honest",
+    "profiles", "profile-compared", "profile-long",
 ]  # fmt: skip
-
-
-def violations(page: Page) -> list[str]:
-    """What axe finds, one line per element. The debugger evaluates it, which the page's policy does not bind."""
-    page.evaluate(AXE)
-    found = page.evaluate(
-        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
-    )
-    return [f"{v['id']}: {n['target']} {n['failureSummary'][:160]}" for v in found["violations"] for n in v["nodes"]]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -109,14 +109,15 @@ def flame(
     drawn = []
     for item in cells:
         of_all = 100 * item.ns / whole
-        words = f"{item.name}, {duration(item.ns / 1e6)}, {per_cent(of_all)} of all"
+        named = f"{item.name} {duration(item.ns / 1e6)}"
+        words = f"{named}, {per_cent(of_all)} of all"
         if item.node is not None and item.node.get("full_name"):
             words += f"\n{item.node['full_name']}"
         is_above, is_focus = item.depth < len(above), bool(path) and item.node is node
         leads = is_above or is_focus or (item.path != path and item.node is not None and bool(_children(item.node)))
         goal = item.path.rpartition(".")[0] if is_focus else item.path
         words += ", zoom out" if is_focus and link is not None else ""
-        label = f"{item.name}  {duration(item.ns / 1e6)}" if item.width > 14 else item.name
+        label = named if item.width > 14 else item.name
         drawn.append(
             cell(
                 prefix, item.kind, item.left, item.width, item.depth * ROW, ROW, label, title=words,

@@ -132,7 +132,7 @@ def cell(
     )  # fmt: skip
     named = format_html(' id="{}"', ident) if ident else SafeString("")
     if link:
-        return format_html('<a{} href="{}" aria-label="{}">{}</a>', named, link, title, body)
+        return format_html('<a{} href="{}">{}</a>', named, link, body)  # its title is its name
     return format_html("<g{}>{}</g>", named, body)
 
 
