@@ -48,6 +48,9 @@ def profile(arm: Arm, payload: dict[str, Any], fd: int) -> dict[str, Any]:
     GPU: the same rows and the calls between them as the trace's own events, with the arguments in _KEPT.
     """
     forward, on_gpu = forward_of(arm, payload["inputs"], fd), arm.device != "cpu"
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if on_gpu:
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
 
     def rest() -> None:
         if on_gpu:
@@ -59,7 +62,7 @@ def profile(arm: Arm, payload: dict[str, Any], fd: int) -> dict[str, Any]:
     forward()
     rest()
     iterations = payload.get("iterations") or _count(time.perf_counter_ns() - start, payload["budget_s"])
-    iterations = max(min(LEAST, iterations), min(iterations, MAX_ROWS // _rows_of(forward)))
+    iterations = max(min(LEAST, iterations), min(iterations, MAX_ROWS // _rows_of(forward, activities, rest)))
     before, waited, times = resource.getrusage(resource.RUSAGE_SELF), _waited(), [time.perf_counter_ns()]
     for _ in range(iterations):
         forward()
@@ -68,9 +71,6 @@ def profile(arm: Arm, payload: dict[str, Any], fd: int) -> dict[str, Any]:
     wall = time.perf_counter_ns() - times[0]
     after, waited = resource.getrusage(resource.RUSAGE_SELF), _waited() - waited
     busy = int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9)
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if on_gpu:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
     own.annotate(True)
     try:
         with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
@@ -121,10 +121,12 @@ def _count(call_ns: int, budget_s: float) -> int:
     return max(fit, min(MOST_SHORT, int(SHORT_NS / max(1, call_ns))))
 
 
-def _rows_of(forward: Callable[[], None]) -> int:
-    """How many rows one forward makes: a trace of more than are kept takes seconds to write for nothing."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profiler:
+def _rows_of(forward: Callable[[], None], activities: list[Any], rest: Callable[[], None]) -> int:
+    """How many rows one forward makes: a trace of more than are kept takes seconds to write for nothing. On a GPU this also is
+    the first use of its profiler, which costs what later ones do not."""
+    with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
         forward()
+        rest()
     return max(1, len(profiler.profiler.kineto_results.events()))
 
 
