@@ -166,7 +166,6 @@ def _leaves_of(tree: Any) -> int:
     if tree == "*":
         return 1
     if isinstance(tree, dict):
-        "".join(tree).encode()  # keys that cannot be written down raise a ValueError
         return sum(_leaves_of(item) for item in tree.values())
     if isinstance(tree, list) and tree and tree[0] in ("tuple", "list"):
         return sum(_leaves_of(item) for item in tree[1:])
