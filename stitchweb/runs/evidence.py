@@ -10,7 +10,9 @@ from gpu_runner.profile.advice import ADVICE
 from stitchweb.core import numbers
 
 MAX_VERDICTS = 12
-_METRICS = {
+METRICS = {
+    "few_blocks_pct": "time in kernels of too few blocks",
+    "small_pct": "time outside of larger operations",
     "median_op_ns": "median operation",
     "op_count": "operations per forward",
     "parallel_eff_pct": "threads busy",
@@ -96,7 +98,7 @@ def _finding(verdict: Mapping[str, Any], place: Place) -> Finding:
 def _fact(fact: Mapping[str, Any], kernel: str, place: Place) -> Fact:
     name, unit = str(fact["metric"]), str(fact.get("unit") or "")
     return Fact(
-        _METRICS.get(name, name.replace("_", " ")),
+        METRICS.get(name, name.replace("_", " ")),
         _with_unit(fact.get("value"), unit),
         _with_unit(fact.get("threshold"), unit),
         place(str(fact.get("shown_in") or ""), kernel),

@@ -58,4 +58,5 @@ def profile_context(
         "profile_reason": str(report.get("reason") or ""),
         "coverage": report.get("coverage") if ctx["candidate"] else None,
         "own": bool(report),
+        "cached": report.get("cached") is True,
     }

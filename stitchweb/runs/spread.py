@@ -15,7 +15,7 @@ from gpu_runner.profile.compare import compare
 from stitchweb.core.numbers import duration, grouped
 from stitchweb.runs import pictures
 from stitchweb.runs.evidence import findings
-from stitchweb.runs.pictures.part import number, per_cent
+from stitchweb.runs.pictures.part import number, per_cent, positive
 from stitchweb.runs.pictures.roof import Point
 
 SCHEMA = "stitchweb.profile/1"
@@ -26,6 +26,7 @@ _BASES = {
     "annotation": "named iterations", "nvtx": "NVTX ranges", "first_to_last": "the whole report with its start-up",
     "sums": "sums of the whole report", "launches": "single launches",
 }  # fmt: skip
+_ROOFS = {"memory": "memory's ceiling", "compute": "arithmetic's ceiling"}
 _FIGURES = {
     "gpu": "GPU time", "kernels": "kernels", "counters": "counters of kernels", "cpu": "use of the processor",
     "ops": "operations",
@@ -98,7 +99,8 @@ def spread(
         "drawn": drawn,
         "table": table,
         "changes": _changes(changed, prefix) if changed else None,
-        "limits": limits,
+        "limits": [kernel for kernel in limits if len(kernel.pictures) > 1],
+        "lone": [kernel for kernel in limits if len(kernel.pictures) == 1],
         "plain": plain,
         "facts": facts(summary),
         "unknown": _unknown(summary),
@@ -145,7 +147,9 @@ def _kernels(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _counted(summary: Mapping[str, Any]) -> bool:
-    return any(_map(kernel.get("counters")) for kernel in _kernels(summary))
+    """Whether a kernel has a place of its own under the roofs."""
+    counters = [_map(kernel.get("counters")) for kernel in _kernels(summary)]
+    return any(positive(c.get("intensity")) and positive(c.get("flop_rate")) for c in counters)
 
 
 def _limits(summary: Mapping[str, Any], prefix: str) -> list[Limits]:
@@ -201,12 +205,16 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     source, device, window, target = (_map(summary.get(key)) for key in ("source", "device", "window", "target"))
     tool = " ".join(str(v) for v in (_TOOLS.get(str(source.get("tool")), source.get("tool")), source.get("tool_version")) if v)
     wall, count = number(window.get("wall_ns")), number(target.get("iterations"))
+    roof = _map(summary.get("roof"))
+    least, reached = positive(roof.get("least_ns")), number(roof.get("reached_pct"))
+    limit = f"{duration(least / 1e6)} by {_ROOFS.get(str(roof.get('bound')), 'the ceilings')}" if least else ""
     found = [
         ("measured with", tool),
         ("on", str(device.get("name") or "")),
         ("range", _BASES.get(str(window.get("basis")), "") if wall or window.get("basis") == "launches" else ""),
         ("wall time", duration(wall / 1e6) if wall else ""),
         ("iterations", grouped(count) if count else ""),
+        ("least time", f"{limit}, {per_cent(reached, 0)} reached" if limit and reached is not None else limit),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -217,9 +225,15 @@ def _unknown(summary: Mapping[str, Any]) -> list[str]:
     kind = _map(summary.get("device")).get("kind")
     wanted = [n for n in _FIGURES if not (kind == "cpu" and n in ("gpu", "counters")) and not (kind == "gpu" and n == "cpu")]
     rows = [(name, _map(figures.get(name))) for name in wanted]
-    return [
+    told = [
         f"{_FIGURES[name]}: {row.get('reason') or 'not measured'}" for name, row in rows if row.get("status") == "unavailable"
     ]
+    tools = summary.get("collectors")
+    for tool in [t for t in tools if isinstance(t, Mapping)] if isinstance(tools, list) else ():
+        if tool.get("status") != "measured":
+            name = _TOOLS.get(str(tool.get("tool")), str(tool.get("tool")))
+            told.append(f"{name}: {tool.get('sentence') or tool.get('reason') or 'not measured'}")
+    return told[:12]
 
 
 def _warnings(summary: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 
 from gpu_runner.profile import read_profile
 from stitchweb.runs import imports, reading
+from stitchweb.runs.evidence import METRICS
 from stitchweb.runs.models import ImportedProfile
 from stitchweb.runs.reading import Range, ReportRefused, read_reports
 from stitchweb.teams.models import User
@@ -24,6 +25,7 @@ from tests.gpu_runner.profile_files import SAMPLES, event, iteration, trace
 from tests.stitchweb.markup import well_formed
 
 pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "Sync-bound: the GPU is idle 39 % of the time because the host waited for it before going on."
 
 
@@ -280,3 +282,25 @@ def test_a_summary_of_another_shape_is_shown_without_what_it_lacks(ada: User, ch
     for name in FILES:
         assert client.get(f"/profiles/{row.pk}/files/{name}").status_code in (200, 404)
     assert client.get(f"/profiles/{row.pk}/files/other.json").status_code == 404
+
+
+def test_every_piece_of_evidence_has_words_of_its_own() -> None:
+    rules = "".join(path.read_text() for path in (ROOT / "gpu_runner" / "profile").glob("*.py"))
+    metrics = set(re.findall(r'\bfact\(\s*"(\w+)"', rules))
+    assert len(metrics) > 20
+    assert metrics <= METRICS.keys()
+
+
+def test_estimates_the_least_time_and_what_no_tool_could_say_are_shown_as_such(ada: User) -> None:
+    estimated = {"status": "estimated", "compute_sol_pct": 4.0, "memory_sol_pct": 72.0, "flop_rate": 2e9, "intensity": 0.25}
+    kernel = {"key": "aten::gelu", "short_name": "gelu", "count": 1, "total_ns": 10, "counters": estimated}
+    tools = [
+        {"tool": "ncu", "status": "unavailable", "reason": "no_permission", "sentence": "The counters are for administrators."}
+    ]
+    roof = {"bound": "memory", "least_ns": 1_570_000, "reached_pct": 72.0}
+    row = kept(ada, kernels=[kernel], collectors=tools, roof=roof, device={"kind": "cpu"})
+    html = client_of(ada).get(f"/profiles/{row.pk}/").content.decode()
+    well_formed(html)
+    assert "Per cent of peak, an estimate from shapes" in html
+    assert "1.57\u00a0ms by memory&#x27;s ceiling, 72\u00a0% reached" in html
+    assert "without Nsight Compute: The counters are for administrators." in html

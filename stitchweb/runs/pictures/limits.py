@@ -91,7 +91,7 @@ def speed_of_light(kernel: Mapping[str, Any], *, prefix: str) -> Picture | None:
     drawn, height = _bars(items, ((60.0, "60 %"), (80.0, "80 %")))
     said = f"{_name(kernel)}, per cent of peak: " + ", ".join(f"{word} {per_cent(value)}" for word, value, _ in there)
     return Picture(
-        "sol", "Per cent of peak", wrap(prefix, f"sol {kernel.get('key')} bars", height, said, *drawn, css="bars"),
+        "sol", "Per cent of peak" + (", an estimate from shapes" if c.get("status") == "estimated" else ""), wrap(prefix, f"sol {kernel.get('key')} bars", height, said, *drawn, css="bars"),
         ("Unit", "Of its peak"), rows_of((word, per_cent(value)) for word, value, _ in there),
         note="From 80 % on a kernel is bound by the unit; below 60 % of both it waits.",
     )  # fmt: skip
