@@ -12,6 +12,7 @@ from gpu_runner.profile import estimates, kept
 from gpu_runner.profile.collectors import Collectors
 from gpu_runner.profile.cpu import summarise_host
 from gpu_runner.profile.estimates import Work, work_of
+from gpu_runner.profile.host_verdicts import BUSY_PCT
 from gpu_runner.profile.kineto import read_events
 from gpu_runner.profile.limits import Limits, Meter, UnreadableProfile
 from gpu_runner.profile.reading import attach, finished, signature
@@ -47,7 +48,7 @@ def perform_profile(job: Job, task: ProfileTask, session: Session) -> ProfileRep
             job.stage("taking the profile that was measured before")
             return _report(role, _on(known, device_info(task.target)), None, cached=True)
         report = _measured(job, task, session, role)
-        if report.status == "measured" and report.summary is not None:
+        if report.status == "measured" and report.summary is not None and not _disturbed(report.summary):
             report.summary["target"]["call_ns"] = call_ns
             kept.save(name, report.summary)
         return report
@@ -57,6 +58,11 @@ def perform_profile(job: Job, task: ProfileTask, session: Session) -> ProfileRep
         return ProfileReport(role=role, status="unavailable", reason=error.refusal.sentence)
     except NotBuilt as error:
         return ProfileReport(role=role, status="unavailable", reason=str(error))
+
+
+def _disturbed(summary: dict[str, Any]) -> bool:
+    """Whether others held the cores for so long that the profile is none to keep."""
+    return ((summary["cpu"] or {}).get("held_pct") or 0.0) >= BUSY_PCT
 
 
 def _call_ns(job: Job, task: ProfileTask, session: Session) -> int:

@@ -54,7 +54,7 @@ def summarise_host(
         "gpu": None,
         "cpu": {
             "cpu_time_ns": usage["cpu_ns"], "threads": usage["threads"], "parallel_eff_pct": usage["efficiency_pct"],
-            "cores_used": usage["cores_used"], "op_count": len(pieces) // count,
+            "cores_used": usage["cores_used"], "held_pct": usage["held_pct"], "op_count": len(pieces) // count,
             "median_op_ns": int(median(pieces)) if pieces else None,
             "small_pct": _small_pct(pieces, wall),
         },
@@ -111,6 +111,7 @@ def _usage(answer: dict[str, Any]) -> dict[str, Any]:
     return {
         **numbers, "threads": threads if wall else None, "efficiency_pct": efficiency, "forward_ns": each,
         "cores_used": efficiency * threads / 100.0 if efficiency is not None else None,
+        "held_pct": min(100.0, 100.0 * (numbers["waited_ns"] or 0) / (wall * threads)) if wall else None,
     }  # fmt: skip
 
 

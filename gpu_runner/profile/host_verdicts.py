@@ -18,6 +18,7 @@ MANY_OPS = 20
 LOW_EFFICIENCY = 0.5  # of the threads,
 ONE_CORE = 1.15  # or no more than this many cores
 BOUND, LEANS = 0.6, 0.3  # of a ceiling
+BUSY_PCT = 20.0  # of the cores' time held by others: from there on rates say nothing about the program
 WASTEFUL = 1.5  # times the least that must move
 
 
@@ -85,6 +86,8 @@ def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, 
         if it.rate and it.ceiling
     ]
     main = memory if memory.share_pct >= compute.share_pct else compute
+    if main.share < BOUND and (held := summary["cpu"].get("held_pct") or 0.0) >= BUSY_PCT and main.share_pct:
+        return _unsure(main, main is memory, held, largest, evidence)
     if main.share < LEANS:
         near = ", ".join(
             f"{what} ({100 * it.share:.0f} %)" for what, it in (("memory", memory), ("arithmetic", compute)) if it.rate
@@ -115,6 +118,19 @@ def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, 
     saved = main.share_pct * max(0.0, 1 - main.share)
     return verdict("system", "compute-bound", sentence, share=main.share_pct, saved=saved, confidence=sure, evidence=evidence,
                    suggestions=("algorithm",))  # fmt: skip
+
+
+def _unsure(main: Reached, memory: bool, held: float, largest: str, evidence: list[dict[str, Any]]) -> dict[str, Any]:
+    """On a machine that others used: under which roof the time lies, and that the rate is none of the program's."""
+    leads = "Memory leads" if memory else "Compute leads"
+    what = "moves more than it computes" if memory else "is arithmetic"
+    sentence = (
+        f"{leads}: {main.share_pct:.0f} % of the forward {what}; {largest}. How near to the limit it is cannot be told: others"
+        f" held the cores {held:.0f} % of the time."
+    )
+    facts = [fact("held_pct", held, "%", BUSY_PCT), *evidence]
+    return verdict("system", "memory-bound" if memory else "compute-bound", sentence, share=main.share_pct, saved=0.0,
+                   confidence="low", evidence=facts, suggestions=("fewer-bytes" if memory else "algorithm",))  # fmt: skip
 
 
 def _reached(summary: Mapping[str, Any], each: int) -> tuple[Reached, Reached]:

@@ -107,6 +107,15 @@ def test_threads_that_do_not_work_are_the_bottleneck_unless_others_held_their_co
     assert found["class"] == wanted, found["sentence"]
 
 
+@pytest.mark.parametrize(("waited_ms", "known"), [(79.0, True), (80.0, False)])
+def test_on_a_busy_machine_the_roof_is_named_and_the_rate_is_not(waited_ms, known):
+    """80 of 400 ms of four threads."""
+    found = judged([("aten::mul", 9.0)], work(mul=(20.0, 1.0)), waited_ms=waited_ms)["verdict"]
+    assert found["class"] == ("latency-bound" if known else "memory-bound")
+    assert ("cannot be told: others held the cores 20 % of the time." in found["sentence"]) is not known
+    assert found["confidence"] == "low"
+
+
 def test_many_small_operations_are_calls_rather_than_work():
     ops = [("aten::mul", 0.008)] * 40
     found = judged(ops, work(mul=(80.0, 1.0)), role="reference")["verdict"]
