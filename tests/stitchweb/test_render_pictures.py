@@ -234,7 +234,7 @@ def test_two_flames_on_one_scale_have_one_length_for_one_time():
 def test_the_kernel_table_sorts_by_link_and_turns_round():
     table = pictures.kernel_table(h200(), prefix="c1", link=lambda sort: f"?s={sort}")
     by_label = {h.label: h for h in table.headings}
-    assert (by_label["Time each iteration"].sort, by_label["Time each iteration"].href) == ("descending", "?s=time")
+    assert (by_label["Time"].sort, by_label["Time"].href) == ("descending", "?s=time")
     assert (by_label["Kernel"].sort, by_label["Kernel"].href) == ("none", "?s=name")
     assert by_label["Calls"].href == "?s=-calls"
     names = [row.name for row in pictures.kernel_table(h200(), prefix="c1", sort="name").rows]
@@ -251,7 +251,7 @@ def test_the_kernel_table_says_whose_a_kernel_is_and_what_changed():
     rows = pictures.kernel_table(summary, prefix="c1", changes=changes).rows
     assert [(r.origin, r.change) for r in rows[:2]] == [("library", "new"), ("library", "")]
     assert rows[0].full_name.startswith("sm80_xmma_gemm")
-    assert rows[0].cells == ("1", "173\u00a0µs", "173\u00a0µs", "20.8\u00a0%", "25.6\u00a0MB", "latency: small grid")
+    assert rows[0].cells == ("173\u00a0µs", "20.8\u00a0%", "1", "173\u00a0µs", "25.6\u00a0MB", "latency: small grid")
 
 
 def test_a_point_of_the_roofline_is_read_against_the_roof_above_it():

@@ -14,10 +14,10 @@ ORIGINS = {"own": "own", "torch": "PyTorch", "library": "library", "compiled": "
 CHANGES = {"kept": "", "gone": "gone", "new": "new"}
 _COLUMNS: tuple[tuple[str, str, bool], ...] = (  # (sort key, heading, whether it is a number)
     ("name", "Kernel", False),
-    ("calls", "Calls", True),
-    ("time", "Time each iteration", True),
-    ("median", "Median", True),
+    ("time", "Time", True),
     ("share", "Share", True),
+    ("calls", "Calls", True),
+    ("median", "Median", True),
     ("bytes", "Device memory", True),
     ("limit", "Verdict", False),
 )
@@ -120,9 +120,9 @@ def _row(kernel: Mapping[str, Any], count: float, prefix: str, change: str) -> K
         anchor(prefix, f"kernels:{kernel.get('key')}"), name, full if full != name else "",
         ORIGINS.get(str(kernel.get("origin")), ""), CHANGES.get(change, ""),
         (
+            duration(None if total is None else total / count / 1e6), per_cent(share),
             "–" if each is None else grouped(each) if each == round(each) else f"{each:.1f}",
-            duration(None if total is None else total / count / 1e6), duration(None if median is None else median / 1e6),
-            per_cent(share), size(moved), str((verdict or {}).get("class") or "–"),
+            duration(None if median is None else median / 1e6), size(moved), str((verdict or {}).get("class") or "–"),
         ),
         None if share is None else min(max(share / 100, 0.0), 1.0),
     )  # fmt: skip
