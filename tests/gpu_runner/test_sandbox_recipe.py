@@ -15,6 +15,7 @@ from gpu_runner.contracts import Limits
 from gpu_runner.hands import HandsError
 from gpu_runner.sandbox import SandboxUnavailable, recipe, seccomp
 from gpu_runner.sandbox.output import HEAD_BYTES, TAIL_BYTES, Capture
+from gpu_runner.sandbox.spec import Tool
 
 LIMITS = Limits()
 
@@ -139,9 +140,9 @@ EPERM, ENOSYS, EAFNOSUPPORT = (0x00050000 | number for number in (1, 38, 97))
 X86, ARM = 0xC000003E, 0xC00000B7
 
 
-def answer(machine: str, audit: int, number: int, *arguments: int, sockets: bool = True) -> int:
+def answer(machine: str, audit: int, number: int, *arguments: int, **kinds: bool) -> int:
     data = struct.pack("<IIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
-    program = seccomp.program(machine, sockets=sockets)
+    program = seccomp.program(machine, **kinds)
     position, register = 0, 0
     while True:
         code, yes, no, value = struct.unpack_from("=HBBI", program, position * 8)
@@ -224,6 +225,23 @@ def test_the_filter_of_a_boundary_that_hides_no_file_leaves_no_way_to_a_socket_o
     number: int, arguments: tuple[int, ...], expected: int
 ) -> None:
     assert answer("x86_64", X86, number, *arguments, sockets=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"), [(1, ALLOW), (2, ALLOW), (10, EAFNOSUPPORT), (16, EAFNOSUPPORT), (40, EAFNOSUPPORT)]
+)
+def test_beside_a_profiler_the_loopback_may_be_used_and_no_other_family(family: int, expected: int) -> None:
+    assert answer("x86_64", X86, 41, family, 1, 0, loopback=True, pipes=True) == expected
+    assert answer("x86_64", X86, 16, 0, 0x5412, loopback=True) == EPERM
+    assert answer("x86_64", X86, 259, 0, 0, 0o010644, 0, pipes=True) == ALLOW
+    assert answer("x86_64", X86, 259, 0, 0, 0o020644, 0, pipes=True) == EPERM
+
+
+def test_a_tools_folders_are_shown_and_nothing_else_of_them(tmp_path: Path) -> None:
+    plan = recipe.bubblewrap(config(), LIMITS, 2, (), False, 5, 6, Tool(folders=(tmp_path,), environment={"A": "b"}))
+    assert pairs(plan, "--ro-bind")[str(tmp_path)] == str(tmp_path)
+    assert pairs(plan, "--setenv")["b"] == "A"
+    assert str(tmp_path) not in pairs(options(), "--ro-bind")
 
 
 def test_without_namespaces_only_the_system_python_and_the_child_are_readable(tmp_path: Path) -> None:
