@@ -45,15 +45,18 @@ class Diagnosis(Contract):
         return min(1.0, sum(row.share for row in self.rows if row.key in wanted))
 
 
-def diagnosis_of(report: ProfileReport) -> Diagnosis | None:
-    """The diagnosis in a report; None where it holds no verdict."""
+def diagnosis_of(report: ProfileReport, call_ms: float | None = None) -> Diagnosis | None:
+    """The diagnosis in a report; None where it holds no verdict. `call_ms`: the time of a call as the hands took it, which the
+    least time is held against; without it the profiled process' own word counts."""
     summary = report.summary or {}
     verdict = summary.get("verdict")
     if report.status == "unavailable" or not isinstance(verdict, Mapping):
         return None
     roof = summary.get("roof")
     roof = roof if isinstance(roof, Mapping) and not roof.get("cached") else {}
-    reached = roof.get("reached_pct")
+    reached, least = roof.get("reached_pct"), roof.get("least_ns")
+    if call_ms and isinstance(least, int | float):
+        reached = 100.0 * least / (1e6 * call_ms)
     advice = [str(item.get("title", ""))[:200] for item in summary.get("advice") or () if isinstance(item, Mapping)]
     return Diagnosis(
         klass=str(verdict.get("class", ""))[:60],

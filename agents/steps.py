@@ -185,10 +185,19 @@ def _outcome_of(step: Step, state: State, report: Report, blobs: BlobStore, at: 
             blob = _put(blobs, canonical_json(report))
             return Profiled(
                 step=step.index, at=at, seconds=seconds, blob=blob, finding=report.finding, coverage=report.coverage,
-                diagnosis=diagnosis_of(report),
+                diagnosis=diagnosis_of(report, _call_ms(state, step.candidate)),
             )  # fmt: skip
     reason = f"The hands answered a {step.kind} step with a report of kind {report.kind!r}."
     return Broken(step=step.index, at=at, seconds=seconds, reason=reason)
+
+
+def _call_ms(state: State, candidate_id: str | None) -> float | None:
+    """What one call of a candidate, or of the reference, was timed at; None before that."""
+    candidate = find(state, candidate_id)
+    if candidate is None:
+        return state.analysis.eager_ms if state.analysis else None
+    report = candidate.confirmed or candidate.timing
+    return next((arm.median_ms for arm in report.arms if arm.arm == "candidate"), None) if report else None
 
 
 def _put(blobs: BlobStore, text: str) -> BlobRef:

@@ -225,7 +225,8 @@ def test_a_profiles_event_carries_its_class_and_what_each_tool_came_to():
     step = {"tool": "nsys", "status": "unavailable", "reason": "not_installed", "sentence": "It was not found.", "seconds": 0.1}
     report = ProfileReport(role="reference", status="measured", summary=SUMMARY | {"collectors": [step]}, cached=True)
     outcome = outcome_of(run.due(), run.state, report, blobs, 110.0, 1.0)
-    assert outcome.diagnosis == diagnosis_of(report)
+    assert outcome.diagnosis == diagnosis_of(report, 10.0)
+    assert outcome.diagnosis.reached == pytest.approx(1e-6), "of the 10 ms that the hands measured, not of its own word"
     said = events_of(run.state, outcome, apply(run.state, outcome), 110.0, 0, blobs)
     [payload] = [event.payload for event in said if event.kind == "profile.done"]
     assert (payload["klass"], payload["reached"], payload["cached"]) == ("memory-bound", 0.96, True)
