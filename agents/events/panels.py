@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.diagnosis import Diagnosis, diagnosis_of
+from agents.diagnosis import Diagnosis
 from agents.events.shrink import Payload, bounded, cut, fits, plain, without
 from agents.events.words import AnalysisView, CandidateView, ProfileView
 from agents.state import AnalysisSummary, BlobStore, Candidate, Plan
@@ -149,28 +149,32 @@ def rows_apart(candidate: Candidate) -> list[Payload]:
     return [bounded(plain(row)) for row in rows]
 
 
-def profile_view(candidate: str | None, ref: BlobRef, finding: str, blobs: BlobStore | None) -> Payload:
+def profile_view(
+    candidate: str | None, ref: BlobRef, finding: str, found: Diagnosis | None, blobs: BlobStore | None
+) -> Payload:
     """What a profile says in short; the whole is the blob."""
+    found = found or Diagnosis()
     view = ProfileView(
-        role="candidate" if candidate else "reference", candidate=candidate, blob=ref, status="measured", finding=finding
+        role="candidate" if candidate else "reference",
+        candidate=candidate,
+        blob=ref,
+        status="measured",
+        finding=finding,
+        klass=found.klass,
+        confidence=found.confidence,
+        reached=found.reached,
     )
     if blobs is not None:
         report = ProfileReport.model_validate_json(blobs.get(ref))
-        found = diagnosis_of(report) or Diagnosis()
-        view = ProfileView(
-            role=view.role,
-            candidate=candidate,
-            blob=ref,
-            status=report.status,
-            reason=report.reason,
-            finding=report.finding,
-            coverage=report.coverage,
-            klass=found.klass,
-            confidence=found.confidence,
-            reached=found.reached,
-            collectors=tuple((report.summary or {}).get("collectors") or ())[:8],
-            cached=report.cached,
-        )
+        update = {
+            "status": report.status,
+            "reason": report.reason,
+            "finding": report.finding,
+            "coverage": report.coverage,
+            "collectors": tuple((report.summary or {}).get("collectors") or ())[:8],
+            "cached": report.cached,
+        }
+        view = view.model_copy(update=update)
     return bounded(plain(view))
 
 

@@ -191,11 +191,13 @@ def _candidates(before: State, after: State) -> list[Said]:
 def _profiles(before: State, after: State, blobs: BlobStore | None) -> list[Said]:
     said: list[Said] = []
     if after.reference_profile is not None and after.reference_profile != before.reference_profile:
-        said.append(("profile.done", "runner", profile_view(None, after.reference_profile, "", blobs)))
+        said.append(
+            ("profile.done", "runner", profile_view(None, after.reference_profile, "", after.reference_diagnosis, blobs))
+        )
     known = {candidate.id: candidate.profile for candidate in before.candidates}
     for candidate in after.candidates:
         if candidate.profile is not None and candidate.profile != known.get(candidate.id):
-            view = profile_view(candidate.id, candidate.profile, candidate.finding, blobs)
+            view = profile_view(candidate.id, candidate.profile, candidate.finding, candidate.diagnosis, blobs)
             said.append(("profile.done", "runner", view))
     return said
 

@@ -29,18 +29,18 @@ class Installed:
 
 
 @lru_cache(maxsize=8)
-def nsys(search: str = os.defpath) -> Installed | None:
-    """Nsight Systems, None where it is not installed. `search`: the folders that go first, as in PATH."""
+def nsys(search: str | None = None) -> Installed | None:
+    """Nsight Systems, None where it is not installed. `search`: the folders that go first, those of PATH by default."""
     return _found("nsys", search, _NSYS)
 
 
 @lru_cache(maxsize=8)
-def ncu(search: str = os.defpath) -> Installed | None:
+def ncu(search: str | None = None) -> Installed | None:
     """Nsight Compute, None where it is not installed."""
     return _found("ncu", search, _NCU)
 
 
-def _found(name: str, search: str, places: tuple[str, ...]) -> Installed | None:
+def _found(name: str, search: str | None, places: tuple[str, ...]) -> Installed | None:
     on_path = shutil.which(name, path=search)
     newest = [sorted(Path("/").glob(place.lstrip("/")), reverse=True) for place in places]
     for path in (*([Path(on_path)] if on_path else []), *(path for found in newest for path in found)):

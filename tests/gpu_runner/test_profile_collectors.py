@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runner.profile import read_profile, tools
+from gpu_runner.profile import installed, read_profile, tools
 from gpu_runner.profile.recording import ThisMachine, record_ncu, record_nsys
 from gpu_runner.profile.tools import ToolCommand
 from tests.gpu_runner.profile_files import SAMPLES
@@ -210,3 +210,13 @@ def test_a_tool_sees_nothing_of_our_environment(tmp_path, monkeypatch):
     ran = ThisMachine().run(ToolCommand((shutil.which("env"),), 10, tmp_path / "r", (("LC_ALL", "C"),)))
     assert "s3cret" not in ran.output
     assert "LC_ALL=C" in ran.output
+
+
+def test_a_tool_is_found_with_the_folders_that_it_needs(tmp_path):
+    made = tool(tmp_path, "nsight-compute/2025.3.1/host/target-linux-x64/nsys", "")
+    found = installed.nsys(str(made.parent))
+    assert found is not None
+    assert found.path == str(made)
+    assert tmp_path / "nsight-compute" in found.folders
+    made.chmod(0o644)
+    assert installed.ncu(str(made.parent)) == installed.ncu(str(tmp_path / "nowhere"))
