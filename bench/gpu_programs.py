@@ -1,0 +1,240 @@
+"""What the offline engineer writes for this GPU, program by program, without the Verifier: a first look at right and fast.
+
+    python bench/gpu_programs.py [--seconds 480] [--jobs 8] [--out rows.jsonl] [--only TEXT] [folder]
+
+For each program of the folder (default: bench/suite) up to three candidates: its kernels alone, its replay as one CUDA graph
+alone, and both. Each is compared with eager on fresh inputs, call after call, and against float64 (error ratio: root mean
+square error by eager's own), and timed beside eager. A process for each program writes and builds while others do; one at a
+time has the GPU. Programs run here without a sandbox: give it nothing but files of your own. Needs torch, pydantic and nvcc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import fcntl
+import importlib.util
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+CALLS = 4  # with fresh inputs: the first runs as it is, the second is captured, the rest are replayed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "bench" / "suite")
+    parser.add_argument("--seconds", type=float, default=480.0, help="no program is begun after this")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=Path("gpu_programs.jsonl"))
+    parser.add_argument("--only", default="", help="programs whose path contains this text")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(work(options.one)))
+        return 0
+    until = time.monotonic() + options.seconds
+    paths = [path for path in sorted(options.folder.rglob("*.py")) if options.only in str(path)]
+
+    def child(path: Path) -> dict[str, Any]:
+        if time.monotonic() > until:
+            return {"file": path.name, "error": "not begun: the time was over"}
+        command = [sys.executable, str(Path(__file__)), "--one", str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+            return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else failure(path, done.stderr)
+        except subprocess.TimeoutExpired:
+            return failure(path, "it took more than 240 s")
+
+    rows = []
+    with ThreadPoolExecutor(options.jobs) as pool, options.out.open("w", encoding="utf-8") as out:
+        for row in pool.map(child, paths):
+            rows.append(row)
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            show(row)
+    best = [max([1.0, *(c["speedup"] for c in row.get("candidates", {}).values() if c.get("right"))]) for row in rows]
+    wrong = sum(not c.get("right", False) for row in rows for c in row.get("candidates", {}).values())
+    broken = sum("error" in row for row in rows)
+    mean = math.exp(sum(map(math.log, best)) / max(1, len(best)))
+    print(f"{len(rows)} programs, {broken} not measured, {wrong} candidates wrong; geometric mean over eager {mean:.2f}×")
+    return 0
+
+
+def failure(path: Path, text: str) -> dict[str, Any]:
+    return {"file": path.name, "error": text.strip()[-600:]}
+
+
+def show(row: dict[str, Any]) -> None:
+    if "error" in row:
+        print(f"{row['file']:<36} {row['error'].splitlines()[-1][:90] if row['error'] else ''}", flush=True)
+        return
+    parts = []
+    for name, c in row["candidates"].items():
+        said = c["error"][-60:] if "error" in c else f"{c['speedup']:.2f}×{'' if c['right'] else ' WRONG'} ({c['ratio']:.2g})"
+        parts.append(f"{name} {said}")
+    print(f"{row['file']:<36} {row['eager_ms']:8.3f} ms  {'; '.join(parts) or 'nothing planned'}", flush=True)
+
+
+def work(path: Path) -> dict[str, Any]:
+    """The row of one program. Whatever fails before a candidate is reached comes out."""
+    import torch
+
+    from agents.engineers.offline.coder import write_candidate
+    from agents.engineers.offline.costs import Ceilings
+    from agents.engineers.offline.graph import View
+    from agents.engineers.offline.opportunities import find_regions
+    from agents.engineers.offline.regions import REPLAY
+    from agents.engineers.offline.replay import UNSEEN
+    from gpu_runner.child.capture import capture
+    from gpu_runner.contracts import DeviceInfo, Graph
+
+    source = path.read_text()
+    space: dict[str, Any] = {"__name__": "reference"}
+    exec(compile(source, str(path), "exec"), space)
+    with torch.device("cuda"):  # a graph names the device of what the program makes
+        graph, reason = capture(space["Model"](*space["get_init_inputs"]()), tuple(space["get_inputs"]()), "as-constructed")
+    torch.cuda.empty_cache()
+    major, minor = torch.cuda.get_device_capability()
+    target = f"sm_{major}{minor}"
+    device = DeviceInfo(kind="gpu", name="", target=target, bandwidth_bps=4.0e12, peak_flops=51e12)
+    view = View(Graph.model_validate(graph)) if graph is not None else None
+    regions = find_regions(view, Ceilings.of(device)) if view is not None else [UNSEEN]
+    kernels = [r for r in regions if r.kind != REPLAY]
+    replay = [r for r in regions if r.kind == REPLAY]
+    choices = {"kernels": kernels, "replay": replay, "both": [*kernels, *replay] if kernels and replay else []}
+    folder = Path(tempfile.mkdtemp(prefix="candidate-"))
+    modules: dict[str, Any] = {}
+    for name, chosen in choices.items():
+        if chosen:
+            files = write_candidate(source, "Model", view, chosen, "as-constructed", target).files
+            for file, text in files.items():
+                place = folder / name / file
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text)
+            try:
+                modules[name] = load(folder / name)
+            except Exception as error:
+                modules[name] = error
+    with open(Path(tempfile.gettempdir()) / "gpu_programs.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return measure(path, space, modules, reason)
+
+
+def load(folder: Path) -> Any:
+    """The module of a candidate; it builds its kernels when it is imported."""
+    spec = importlib.util.spec_from_file_location(f"candidate_{folder.name}", folder / "model_new.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def measure(path: Path, space: dict[str, Any], modules: dict[str, Any], reason: str) -> dict[str, Any]:
+    import torch
+
+    torch.manual_seed(1)
+    model = space["Model"](*space["get_init_inputs"]()).cuda()
+    state = copy.deepcopy(model.state_dict())
+    draws = [[x.cuda() if isinstance(x, torch.Tensor) else x for x in space["get_inputs"]()] for _ in range(2)]
+    row: dict[str, Any] = {"file": path.name, "note": reason, "candidates": {}}
+    with torch.no_grad():
+        row["eager_ms"] = milliseconds(lambda: model(*draws[0]))
+        model.load_state_dict(state)
+        expected = [[x.clone() for x in leaves(model(*draws[i % 2]))] for i in range(CALLS)]
+        after = copy.deepcopy(model.state_dict())
+        model.load_state_dict(state)
+        truth = double_truth(model, draws[(CALLS - 1) % 2]) if not state_moves(state, after) else None
+        for name, module in modules.items():
+            row["candidates"][name] = judge(module, space, state, after, draws, expected, truth, row["eager_ms"])
+    return row
+
+
+def judge(
+    module: Any, space: dict[str, Any], state: Any, after: Any, draws: Any, expected: Any, truth: Any, eager_ms: float
+) -> dict[str, Any]:
+    import torch
+
+    if isinstance(module, Exception):
+        return {"error": f"{type(module).__name__}: {module}"[-400:]}
+    try:
+        new = module.ModelNew(*space["get_init_inputs"]()).cuda()
+        new.load_state_dict(state)
+        results = [leaves(new(*draws[i % 2])) for i in range(CALLS)]
+        right = all(close(a, b) for one, two in zip(results, expected, strict=True) for a, b in zip(one, two, strict=True))
+        right = right and all(close(a, b) for a, b in zip(new.state_dict().values(), after.values(), strict=True))
+        ratio = 0.0
+        for a, b, t in zip(results[-1], expected[-1], truth or [], strict=False):
+            if t.is_floating_point():
+                ratio = max(ratio, error(a, t) / max(error(b, t), 1e-9))
+        ms = milliseconds(lambda: new(*draws[0]))
+        return {"right": bool(right), "ratio": ratio, "ms": ms, "speedup": eager_ms / ms}
+    except (RuntimeError, torch.cuda.OutOfMemoryError, AttributeError, TypeError) as trouble:
+        return {"error": f"{type(trouble).__name__}: {trouble}"[-400:]}
+
+
+def double_truth(model: Any, inputs: Any) -> Any:
+    """Results in float64, or None where the program cannot run in it."""
+    import torch
+
+    try:
+        wide = copy.deepcopy(model).double()
+        return leaves(wide(*[x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]))
+    except (RuntimeError, TypeError, torch.cuda.OutOfMemoryError):
+        return None
+
+
+def state_moves(before: Any, after: Any) -> bool:
+    return any(not bool((before[key] == value).all()) for key, value in after.items())
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def close(a: Any, b: Any) -> bool:
+    if not a.is_floating_point():
+        return bool((a == b).float().mean() > 0.999)
+    scale = float(b.abs().mean()) or 1.0
+    return a.shape == b.shape and bool((a - b).abs().max() <= 2e-2 * scale + 2e-2 * b.abs().max())
+
+
+def error(value: Any, truth: Any) -> float:
+    scale = float(truth.square().mean().sqrt()) or 1.0
+    return float((value.double() - truth).square().mean().sqrt()) / scale
+
+
+def milliseconds(work: Callable[[], Any], budget_s: float = 0.6) -> float:
+    """Median of wall clock from the call to the device's end, which is what a caller waits for; it includes the host's part."""
+    import torch
+
+    for _ in range(3):
+        work()
+    torch.cuda.synchronize()
+    times: list[float] = []
+    until = time.monotonic() + budget_s
+    while len(times) < 50 and (time.monotonic() < until or len(times) < 5):
+        began = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - began))
+    return statistics.median(times)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
