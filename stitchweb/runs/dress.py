@@ -6,18 +6,22 @@ Blobs may be gone (pruned, or an import without them): then the panel says so, a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+
+from django.urls import reverse
 
 from agents.events import ProfileView
 from gpu_runner.contracts import BlobRef, Interval
 from stitchweb.runs import charts
 from stitchweb.runs.charts.lanes import Node
 from stitchweb.runs.diffs import candidate_diff, source_rows
+from stitchweb.runs.pictures import anchor
 from stitchweb.runs.profiles import profile_context
 from stitchweb.runs.spread import known
 
 LOG_SHOWN = 12_000
+MAX_ANSWERS = 6
 MAX_ROWS = 1500  # of one file on a page; the whole file can be taken home
 
 
@@ -67,8 +71,14 @@ def plan(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
                 high=todo.measured if todo.measured_high is None else todo.measured_high,
             )
         mark = charts.interval(measured, axis, predicted=todo.predicted) if measured or todo.predicted is not None else ""
-        rows.append({"todo": todo, "mark": mark, "measured": measured})
+        rows.append({"todo": todo, "mark": mark, "measured": measured, "answers": _answers(ctx["run"], todo.rows)})
     return {"rows": rows}
+
+
+def _answers(run: int, keys: Sequence[str]) -> list[tuple[str, str]]:
+    """The rows of the reference's profile that a to-do answers, each with the address of its row in the kernel table."""
+    page = f"{reverse('run', args=[run])}?candidate=reference"
+    return [(key, f"{page}#{anchor('reference', f'kernels:{key}')}") for key in keys[:MAX_ANSWERS]]
 
 
 def candidates(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:

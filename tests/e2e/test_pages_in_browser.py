@@ -62,7 +62,7 @@ def test_the_login_page_is_accessible(browser: Browser, site: Site) -> None:
     page.close()
 
 
-@pytest.mark.parametrize("name", ["run-live", "run-replayed", "gallery", "gallery-class"])
+@pytest.mark.parametrize("name", ["run-live", "run-replayed", "gallery", "gallery-class", "profile-compared"])
 def test_everything_that_acts_is_reached_by_key_with_a_visible_focus(wide: Page, site: Site, name: str) -> None:
     wide.goto(site.base + site.pages[name])
     if name.startswith("run"):

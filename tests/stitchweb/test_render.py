@@ -146,6 +146,13 @@ def test_a_profile_of_the_reference_is_not_told_as_the_candidates() -> None:
     assert "profile of the reference" in panel
 
 
+def test_an_item_of_the_plan_leads_to_the_rows_of_the_profile_that_it_answers() -> None:
+    view = view_at(EVENTS)
+    links = re.findall(r'Answers <a href="/runs/41/\?candidate=reference#([^"]+)">', RENDERER.run_panel("plan", view))
+    assert links == ["reference-kernels-GeluKernel"]
+    assert f'<tr id="{links[0]}">' in RENDERER.candidate_panel("profile", view, "reference")
+
+
 def test_a_request_is_shown_until_it_is_applied() -> None:
     def asked(event: Event) -> bool:
         return event.kind == "control.changed" and event.payload["id"] == "3"

@@ -72,7 +72,7 @@ def _opening(t: Teller) -> None:
     t.tell("usage.changed", {"usage": {"attempts": 0, "wall_s": 5.2, "device_s": 4.0}, "budget": budget})
     t.tell("run.status", status_line("planning", "Planning", 1))
     t.tell("plan.made", {"version": 1, "approved": False, "note": "The program moves each element four times; twice would do.", "todos": [
-        {"id": "t1", "kind": "fuse", "title": "Fuse LayerNorm and GELU into one pass", "ops": ["layer_norm", "gelu"], "predicted": 1.6,
+        {"id": "t1", "kind": "fuse", "title": "Fuse LayerNorm and GELU into one pass", "ops": ["layer_norm", "gelu"], "rows": ["GeluKernel", "LayerNormKernelImpl"], "predicted": 1.6,
          "why": "Both read and write the whole tensor; fused, one read and one write are left.", "constraints": ["fp32 throughout"]},
         {"id": "t2", "kind": "memory", "title": "Two-pass variance in registers", "ops": ["layer_norm"], "predicted": 1.15},
         {"id": "t3", "kind": "host", "title": "Drop the output allocation", "ops": ["empty_like"], "predicted": 1.03},
@@ -116,6 +116,7 @@ def story() -> tuple[list[Event], MemoryBlobs]:
         "todo.changed",
         {
             "id": "t1",
+            "rows": ["GeluKernel", "LayerNormKernelImpl"],
             "kind": "fuse",
             "title": "Fuse LayerNorm and GELU into one pass",
             "ops": ["layer_norm", "gelu"],
@@ -154,6 +155,7 @@ def story() -> tuple[list[Event], MemoryBlobs]:
         "todo.changed",
         {
             "id": "t1",
+            "rows": ["GeluKernel", "LayerNormKernelImpl"],
             "kind": "fuse",
             "title": "Fuse LayerNorm and GELU into one pass",
             "ops": ["layer_norm", "gelu"],
