@@ -1,4 +1,5 @@
-"""Captures programs without data and writes their candidates for a GPU. Prints one JSON line per program and target.
+"""Captures programs without data and writes their candidates for a GPU. Prints one JSON line per program and target; then one
+for each program whose kernels are played on the CPU and held to their reference.
 
 Run as a script (it imports torch, which the tests must not).
 """
@@ -20,7 +21,8 @@ from agents.engineers.offline.graph import View
 from agents.engineers.offline.opportunities import find_regions
 from gpu_runner.child.capture import capture
 from gpu_runner.contracts import DeviceInfo, Graph
-from tests.agents.offline_programs import program
+from tests.agents.offline_programs import PROGRAMS as SMALL
+from tests.agents.offline_programs import TRAIN, program, run
 
 PROGRAMS = {
     "linear with epilogue": program(
@@ -34,6 +36,10 @@ PROGRAMS = {
     "changes its input": program(
         "x.add_(1)\nx.mul_(2)\nx.sub_(y)\nreturn x.sum()", "torch.randn(8, 8), torch.randn(8, 8)", "", "x, y"),
 }  # fmt: skip
+PLAYED = (
+    "pointwise with broadcasting", "layer norm and gelu", "group norm, scale and silu", "softmax over channels",
+    "log softmax and its sum", "statistics of rows", "batch norm in training",
+)  # fmt: skip
 TARGETS = {"sm_90": (4.0e12, 51e12), "sm_80": (1.5e12, 19e12)}
 
 
@@ -51,6 +57,9 @@ def main() -> None:
             files = write_candidate(source, "Model", view, regions, "as-constructed", target)
             kinds = {r.kind: r.eager_s / r.kernel_s for r in regions}
             print(json.dumps({"name": name, "target": target, "kinds": kinds, "files": files.files}))
+    for name in PLAYED:
+        source, mode = (TRAIN[name], "train") if name in TRAIN else (SMALL[name], "eval")
+        print(json.dumps(run(name, source, mode, "sm_90") | {"target": "played"}))
 
 
 if __name__ == "__main__":

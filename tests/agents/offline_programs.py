@@ -102,8 +102,8 @@ PROGRAMS: dict[str, str] = {
 TRAIN: dict[str, str] = {"batch norm in training": PROGRAMS["batch norm and relu"]}
 
 
-def run(name: str, source: str, mode: str) -> dict[str, Any]:
-    """Everything that the tests ask about one program."""
+def run(name: str, source: str, mode: str, target: str = "cpu") -> dict[str, Any]:
+    """Everything that the tests ask about one program. Kernels for a GPU are played on the CPU, without graph replay."""
     import copy
 
     import torch
@@ -112,8 +112,10 @@ def run(name: str, source: str, mode: str) -> dict[str, Any]:
     from agents.engineers.offline.costs import Ceilings
     from agents.engineers.offline.graph import View
     from agents.engineers.offline.opportunities import find_regions
+    from agents.engineers.offline.regions import REPLAY
     from gpu_runner.child.capture import capture
     from gpu_runner.contracts import Graph
+    from tests.agents.cuda_on_cpu import on_cpu
 
     torch.manual_seed(1)
     space: dict[str, Any] = {"__name__": "reference"}
@@ -126,8 +128,11 @@ def run(name: str, source: str, mode: str) -> dict[str, Any]:
     if graph is None:
         return {"name": name, "reason": reason}
     view = View(Graph.model_validate(graph))
-    regions = find_regions(view, Ceilings())
-    files = write_candidate(source, "Model", view, regions, mode)
+    ceilings = Ceilings() if target == "cpu" else Ceilings(2e12, 20e12, target, 5e-6, 5e-6, 0.95)
+    regions = [r for r in find_regions(view, ceilings) if r.kind != REPLAY]
+    files = write_candidate(source, "Model", view, regions, mode, target)
+    if target != "cpu":
+        files = on_cpu(files)
     with tempfile.TemporaryDirectory() as folder:
         for path, text in files.files.items():
             target = Path(folder) / path

@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+PLAYED = (
+    "pointwise with broadcasting", "layer norm and gelu", "group norm, scale and silu", "softmax over channels",
+    "log softmax and its sum", "statistics of rows", "batch norm in training",
+)  # fmt: skip
 Written = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -56,6 +60,18 @@ def test_one_graph_pays_where_the_host_is_slower_than_the_device(written: Writte
     assert written["many small", "sm_90"]["kinds"]["replay"] > 2
     assert written["linear with epilogue", "sm_90"]["kinds"].get("replay", 1.0) < 1.1
     assert "replay" not in written["changes its input", "sm_90"]["kinds"]
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_kernels_played_thread_by_thread_compute_what_the_reference_does(written: Written, name: str) -> None:
+    row = written[name, "played"]
+    assert row["files"] != ["candidate.toml", "model_new.py"]
+    assert row["fell_back"] == 0
+    assert all(row["layout"])
+    assert max(row["error"]) < 1.5, "times eager's own error against float64"
+    assert row["state"] < 1e-5
+    assert row["not_finite"]
+    assert row["new_weights"]
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
 from agents.engineers.offline.emit.calls import is_alias
+from agents.engineers.offline.emit.cuda_loops import emit_cuda_nest, form_of
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
 from agents.engineers.offline.graph import View, short
@@ -106,18 +107,25 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
     work = [view.nodes[n] for n in real]
     eager = sum(eager_pointwise_s(view, node, ceilings) for node in work)
     ours = fused_s(view, tuple(nest.loads), tuple(s.name for s in nest.stores), work, ceilings)
+    if ceilings.target != "cpu":
+        try:
+            form_of(nest)
+        except NotFusible:
+            return None
     kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"
     says = f"{', '.join(dict.fromkeys(ops))} in one pass over memory"
-    return Region(kind, tuple(nodes), _writer(nest, says), eager, ours, says, tuple(ops))
+    return Region(kind, tuple(nodes), _writer(nest, says, ceilings.target), eager, ours, says, tuple(ops))
 
 
-def describe(nest: Nest, view: View, says: str) -> str:
-    """The comment at the head of a kernel: what it fuses, its loops and why they are so."""
+def describe(nest: Nest, view: View, says: str, target: str) -> str:
+    """The comment at the head of a kernel: what it fuses and, on a CPU, its loops and why they are so."""
     lines = list(dict.fromkeys(view.nodes[n].line for n in nest.nodes if view.nodes[n].line))
-    outer = " × ".join(str(a.size) for a in nest.outer) or "one"
     text = f"Fuses {says}.\n"
     if lines:
         text += f"In the reference: {'; '.join(lines[:4])}\n"
+    if target != "cpu":
+        return text.rstrip()
+    outer = " × ".join(str(a.size) for a in nest.outer) or "one"
     if nest.reduced:
         row = " × ".join(str(a.size) for a in nest.reduced)
         text += f"Loops: {outer} independent rows share out over the threads; each row reduces {row} numbers"
@@ -129,15 +137,17 @@ def describe(nest: Nest, view: View, says: str) -> str:
     return text
 
 
-def _writer(nest: Nest, says: str) -> Callable[[View, str], Written]:
+def _writer(nest: Nest, says: str, target: str) -> Callable[[View, str], Written]:
+    emit, headers = (emit_nest, ("fastmath.h",)) if target == "cpu" else (emit_cuda_nest, ("cudamath.cuh", "reduce.cuh"))
+
     def write(view: View, name: str) -> Written:
         def dtype(tensor: str) -> str:
             return view.tensor(tensor).dtype
 
         fresh = make_nest(view, nest.nodes)
-        kernel = emit_nest(fresh, name, describe(fresh, view, says), dtype)
+        kernel = emit(fresh, name, describe(fresh, view, says, target), dtype)
         call = Call(name, nest.nodes, kernel.inputs, kernel.outputs, says)
-        shape = emit_nest(make_nest(view, nest.nodes), "kernel", says, dtype, plain=True).source
-        return Written(kernel.source, call, shape=shape)
+        shape = emit(make_nest(view, nest.nodes), "kernel", says, dtype, plain=True).source
+        return Written(kernel.source, call, headers, shape)
 
     return write

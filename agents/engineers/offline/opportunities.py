@@ -12,7 +12,7 @@ from agents.engineers.offline.replay import find_replay
 from agents.engineers.offline.split_products import find_split_products
 
 ON_CPU = (find_recurrent, find_products, find_fusions)
-ON_GPU = (find_split_products, find_replay)
+ON_GPU = (find_split_products, find_fusions, find_replay)
 
 
 def find_regions(view: View, ceilings: Ceilings) -> list[Region]:

@@ -12,10 +12,17 @@
 
 #include "gemm_tf32.cuh"
 
+#ifndef HALF_STAGES
+#define HALF_STAGES 3
+#endif
+#ifndef HALF_RUN
+#define HALF_RUN 128
+#endif
+
 namespace half_split {
 
 using split::PANEL_BYTES, split::PANEL_K, split::PANEL_ROWS, split::PLANE_BYTES;
-constexpr int STAGES = 3, RUN = 128, STAGE_BYTES = 2 * PANEL_BYTES, THREADS = 384, PACKERS = 256;
+constexpr int STAGES = HALF_STAGES, RUN = HALF_RUN, STAGE_BYTES = 2 * PANEL_BYTES, THREADS = 384, PACKERS = 256;
 constexpr int SHARED_BYTES = STAGES * STAGE_BYTES + 1024 + 16 * STAGES;
 
 // An operand after `pack`: panels, and for each row what undoes its scale.
@@ -173,6 +180,11 @@ __device__ __forceinline__ void settled(float (&c)[64]) {
 }
 #endif
 
+// One element of the result. The scales of row and column, apart, may be beyond float32 where their product is not.
+__device__ __forceinline__ float total(float sum, float cross, const Packed& a, const Packed& b, long row, long column) {
+    return float(double(sum + cross * (1.0f / split::LOW_SCALE)) * (double(a.unscale[row]) * double(b.unscale[column])));
+}
+
 // The persistent product. `wide`: nothing is done unless it points to 0.
 template <class Finish>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -248,23 +260,34 @@ __global__ void __launch_bounds__(THREADS, 1)
             for (int i = 0; i < 64; i += 2) {
                 const long row = row0 + split::d_row(thread, i), column = column0 + split::d_column(thread, i);
                 if (row >= rows || column >= columns) continue;
-                const float of_row = a.unscale[row];
-                const float first = (sum[i] + cross[i] * (1.0f / split::LOW_SCALE)) * of_row * b.unscale[column];
                 if (columns % 2 == 0) {
-                    const float pair[2] = {first, (sum[i + 1] + cross[i + 1] * (1.0f / split::LOW_SCALE)) * of_row * b.unscale[column + 1]};
+                    const float pair[2] = {total(sum[i], cross[i], a, b, row, column), total(sum[i + 1], cross[i + 1], a, b, row, column + 1)};
                     finish(row, column, pair);
                 } else {
-                    const float one[1] = {first};
-                    finish(row, column, one);
+                    const float first[1] = {total(sum[i], cross[i], a, b, row, column)};
+                    finish(row, column, first);
                     if (column + 1 < columns) {
-                        const float two[1] = {(sum[i + 1] + cross[i + 1] * (1.0f / split::LOW_SCALE)) * of_row * b.unscale[column + 1]};
-                        finish(row, column + 1, two);
+                        const float second[1] = {total(sum[i + 1], cross[i + 1], a, b, row, column + 1)};
+                        finish(row, column + 1, second);
                     }
                 }
             }
         }
     }
 #endif
+}
+
+// Starts the product of packed operands: one block for each multiprocessor, or for each tile where there are fewer.
+template <class Finish>
+inline void start(Packed a, Packed b, long rows, long columns, long depth, const int* wide, Finish finish, cudaStream_t stream) {
+    int device = 0, processors = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    const long tiles = split::panels(rows, PANEL_ROWS) * split::panels(columns, PANEL_ROWS);
+    auto kernel = product<Finish>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
+    kernel<<<unsigned(tiles < processors ? tiles : processors), THREADS, SHARED_BYTES, stream>>>(
+        a, b, rows, columns, split::panels(depth, PANEL_K), wide, finish);
 }
 
 // Packs both operands, multiplies, and has gemm_tf32.cuh do it instead where the flag was raised: all decided on the device, so
@@ -277,14 +300,7 @@ inline int launch(tf32::Operand a, tf32::Operand b, long depth, float* workspace
     cudaMemsetAsync(wide, 0, sizeof(int), stream);
     pack<A_ALONG_K>(a, depth, pa, wide, stream);
     pack<B_ALONG_K>(b, depth, pb, wide, stream);
-    int device = 0, processors = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-    const long tiles = split::panels(a.rows, PANEL_ROWS) * split::panels(b.rows, PANEL_ROWS);
-    auto kernel = product<Finish>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
-    kernel<<<unsigned(tiles < processors ? tiles : processors), THREADS, SHARED_BYTES, stream>>>(
-        pa, pb, a.rows, b.rows, split::panels(depth, PANEL_K), wide, finish);
+    start(pa, pb, a.rows, b.rows, depth, wide, finish, stream);
     return tf32::launch<A_ALONG_K, B_ALONG_K>(a, b, depth, wide, finish, stream);
 }
 

@@ -9,9 +9,16 @@
 
 #include "split.cuh"
 
+#ifndef TF32_STAGES
+#define TF32_STAGES 4
+#endif
+#ifndef TF32_RUN
+#define TF32_RUN 64
+#endif
+
 namespace tf32 {
 
-constexpr int TILE = 128, THREADS = 256, STAGES = 4, RUN = 64, WARP_M = 64, WARP_N = 32;
+constexpr int TILE = 128, THREADS = 256, STAGES = TF32_STAGES, RUN = TF32_RUN, WARP_M = 64, WARP_N = 32;
 
 // A matrix in global memory: `along_k` of the template says which dimension is contiguous, `lead` is the other's stride.
 struct Operand {

@@ -61,7 +61,10 @@ SPLIT_FUNCTION int d_row(int thread, int i) { return thread / 32 * 16 + thread %
 SPLIT_FUNCTION int d_column(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 
 // Tiles of the result in an order that keeps operands in the L2 cache: bands of GROUP tile rows, each walked column by column.
-constexpr int GROUP = 8;
+#ifndef SPLIT_GROUP  // what tuning varies is set before the headers are included
+#define SPLIT_GROUP 8
+#endif
+constexpr int GROUP = SPLIT_GROUP;
 SPLIT_FUNCTION void tile_of(long number, long tiles_m, long tiles_n, long& m, long& n) {
     const long band = number / (GROUP * tiles_n), first = band * GROUP;
     const long height = tiles_m - first < GROUP ? tiles_m - first : GROUP;
@@ -80,11 +83,12 @@ constexpr int TOP = 14;
 constexpr float LOW_SCALE = 2048.0f, SMALLEST = 0x1p-14f;
 SPLIT_FUNCTION int exponent_of(uint32_t bits) { return int(bits >> 23 & 0xFF) - 127; }
 SPLIT_FUNCTION uint32_t power_bits(int exponent) { return uint32_t(exponent + 127) << 23; }
-// Whether a row with this largest magnitude (as bits) can be scaled: zero, or an ordinary number within 2^±80.
-SPLIT_FUNCTION bool scalable(uint32_t largest) {
-    return largest == 0 || (exponent_of(largest) >= -80 && exponent_of(largest) <= 80);
+// Whether a row with this largest magnitude (as bits) can be scaled: any but one that holds infinity or NaN.
+SPLIT_FUNCTION bool scalable(uint32_t largest) { return largest < 0x7F800000u; }
+// The power of two that scales it; it and what undoes it are ordinary numbers, so rows of denormal numbers are scaled less.
+SPLIT_FUNCTION int scale_exponent(uint32_t largest) {
+    return largest == 0 || !scalable(largest) ? 0 : TOP - exponent_of(largest) > 126 ? 126 : TOP - exponent_of(largest);
 }
-SPLIT_FUNCTION int scale_exponent(uint32_t largest) { return largest == 0 || !scalable(largest) ? 0 : TOP - exponent_of(largest); }
 // How many nonzero numbers of a row of `depth` may lie below 2^-28 of its largest before the split counts as too coarse.
 SPLIT_FUNCTION long most_small(long depth) { return depth / 256 + 4; }
 

@@ -1,0 +1,208 @@
+"""CUDA for a loop nest: a thread for each point, a warp or a block for each row, or a thread for each column of a row's sums.
+
+A reduction must be complete before what depends on it starts, so values have levels and each level is one pass over the row,
+whose later passes find it in cache. Sums are made in float64: on a constant row a mean that is off by one rounding would be
+magnified by a normalisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from agents.engineers.offline.emit.loops import Kernel
+from agents.engineers.offline.emit.text import comment
+from agents.engineers.offline.emit.values import ValueWriter, c_type
+from agents.engineers.offline.ir import Axis, Nest, NotFusible, Store, Value
+from agents.engineers.offline.nests import tail_reductions
+
+Form = Literal["points", "warps", "blocks", "columns"]
+THREADS = 256
+UNROLL = 4  # points of one thread in flight
+WARP_ROW = 1024  # numbers of a row up to which a warp is enough
+FEWEST_ROWS, FEWEST_COLUMNS = 64, 8192  # below, most of the device would wait for a few
+LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
+OPERATIONS = {"sum": "Sum", "top": "Top", "max": "Max", "min": "Min"}
+START = {
+    "sum": "0.0",
+    "top": "-std::numeric_limits<float>::infinity()",
+    "max": "-std::numeric_limits<float>::infinity()",
+    "min": "std::numeric_limits<float>::infinity()",
+}
+
+
+def form_of(nest: Nest) -> Form:
+    """How the nest spreads over a GPU. NotFusible when it would keep only a part of the device busy."""
+    if tail_reductions(nest):
+        raise NotFusible("one number out of everything needs all blocks to wait for each other")
+    rows = math.prod(a.size for a in nest.outer)
+    if not nest.reduced:
+        return "points"
+    length = math.prod(a.size for a in nest.reduced)
+    columns = rows * math.prod(a.size for a in nest.kept)
+    if nest.kept:
+        if columns < FEWEST_COLUMNS and length > 64:
+            raise NotFusible("too few sums for the threads of a GPU")
+        return "columns"
+    if rows < FEWEST_ROWS and length > WARP_ROW:
+        raise NotFusible("too few rows for the blocks of a GPU")
+    return "warps" if length <= WARP_ROW else "blocks"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`items` of work, `each` of them in a block of `threads`."""
+
+    items: int
+    each: int
+    threads: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.items // self.each)
+
+
+def emit_cuda_nest(nest: Nest, name: str, why: str, types: Callable[[str], str], plain: bool = False) -> Kernel:
+    """The whole source file of one nest. `types` gives the dtype of a graph name; `plain` names pointers by position."""
+    return CudaEmitter(nest, name, types, plain=plain, reserved={"item", "lane", "stream", "reduce"}).kernel(why)
+
+
+class CudaEmitter(ValueWriter):
+    def kernel(self, why: str) -> Kernel:
+        nest, out = self.nest, self.out
+        self.form = form_of(nest)
+        launch = self.launch()
+        for line in comment(f"{why}\n{self.says(launch)}"):
+            out(line)
+        out('#include "cudamath.cuh"\n#include "reduce.cuh"\n')
+        reads = [(f"const {c_type(self.types(t))}* __restrict__", self.pointers[t]) for t in nest.loads]
+        writes = [(f"{c_type(self.types(s.name))}* __restrict__", self.targets[id(s)]) for s in nest.stores]
+        declared = ", ".join(f"{kind} {label}" for kind, label in (*reads, *writes))
+        with out.block(f"static __global__ void __launch_bounds__({launch.threads}) {self.name}_kernel({declared}) {{"):
+            self.body(launch)
+        labels = ", ".join(label for _, label in (*reads, *writes))
+        out()
+        with out.block(f'extern "C" int {self.name}({declared}, cudaStream_t stream) {{'):
+            out(f"{self.name}_kernel<<<{launch.blocks}, {launch.threads}, 0, stream>>>({labels});")
+            out("return int(cudaPeekAtLastError());")
+        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores))
+
+    def launch(self) -> Launch:
+        rows = math.prod(a.size for a in self.nest.outer)
+        if self.form == "points":
+            return Launch(rows * math.prod(a.size for a in self.nest.kept), THREADS * UNROLL, THREADS)
+        if self.form == "columns":
+            return Launch(rows * math.prod(a.size for a in self.nest.kept), THREADS, THREADS)
+        if self.form == "warps":
+            return Launch(rows, THREADS // 32, THREADS)
+        return Launch(rows, 1, self.row_threads)
+
+    @property
+    def row_threads(self) -> int:
+        """Threads that share a row."""
+        if self.form == "warps":
+            return 32
+        return 1024 if math.prod(a.size for a in self.nest.reduced) >= 16384 else THREADS
+
+    def says(self, launch: Launch) -> str:
+        form = {
+            "points": f"a thread for {UNROLL} points, {THREADS} apart, so that their loads are in flight together",
+            "columns": "a thread for each sum, neighbours on neighbouring columns; each walks along what is summed",
+            "warps": "a warp for each row",
+            "blocks": f"a block of {launch.threads} threads for each row",
+        }[self.form]
+        return f"Launch: {launch.blocks} blocks; {form}."
+
+    @property
+    def integer(self) -> str:
+        """The type of indices: 32 bits as long as every tensor has fewer elements."""
+        sizes = [self.nest.elements]
+        tensors: list[Value | Store] = [*self.nest.stores, *(v for v in self.nest.values if v.op in ("load", "gather"))]
+        for tensor in tensors:
+            sizes.append(1 + sum((a.size - 1) * tensor.stride_of(a) for dim in tensor.dims for a in dim))
+        return "int" if max(sizes) <= LARGEST else "long"
+
+    def body(self, launch: Launch) -> None:
+        out, nest = self.out, self.nest
+        kind = self.integer
+        if self.form == "points":
+            out("#pragma unroll")
+            with out.block(f"for (int lane = 0; lane < {UNROLL}; ++lane) {{"):
+                out(f"const {kind} item = blockIdx.x * {kind}({launch.each}) + lane * {launch.threads} + threadIdx.x;")
+                out(f"if (item >= {launch.items}) continue;")
+                axes = [*nest.outer, *nest.kept]
+                self.decode("item", axes)
+                names: dict[Value, str] = {}
+                self._emit_values([s.value for s in nest.stores], set(axes), names)
+                self._write(nest.stores, names)
+            return
+        if self.form == "blocks":
+            out(f"const {kind} item = blockIdx.x;")
+        else:
+            thread = "threadIdx.x / 32" if self.form == "warps" else "threadIdx.x"
+            out(f"const {kind} item = blockIdx.x * {kind}({launch.each}) + {thread};")
+            out(f"if (item >= {launch.items}) return;")
+        axes = [*nest.outer, *nest.kept]
+        self.decode("item", axes)
+        self.passes(set(axes))
+
+    def decode(self, item: str, axes: list[Axis]) -> None:
+        """Declares the index of every axis from a row-major position."""
+        for k, axis in enumerate(axes):
+            inner = math.prod(a.size for a in axes[k + 1 :])
+            text = item if inner == 1 else f"{item} / {inner}"
+            if k > 0:
+                text = f"({text}) % {axis.size}" if inner > 1 else f"{item} % {axis.size}"
+            self.out(f"const {self.integer} {self.index[axis]} = {text};")
+
+    def passes(self, done: set[Axis]) -> None:
+        nest = self.nest
+        names: dict[Value, str] = {}
+        reduces = [v for v in nest.values if v.op == "reduce"]
+        along = set(nest.reduced)
+        last = max([self.level[s.value] for s in nest.stores])
+        for level in range(last + 1):
+            stores = [s for s in nest.stores if self.level[s.value] == level]
+            inside = [s for s in stores if any(a in along for dim in s.dims for a in dim)]
+            outside = [s for s in stores if s not in inside]
+            if outside:
+                self._emit_values([s.value for s in outside], done, names)
+                self.by_leader(outside, names)
+            here = [v for v in reduces if self.level[v.args[0]] == level]
+            if here or inside:
+                self.one_pass(here, inside, done, names)
+
+    def by_leader(self, stores: list[Store], names: dict[Value, str]) -> None:
+        if self.form == "columns":
+            self._write(stores, names)
+            return
+        with self.out.block(f"if (threadIdx.x % {self.row_threads} == 0) {{"):
+            self._write(stores, names)
+
+    def one_pass(self, reduces: list[Value], stores: list[Store], done: set[Axis], names: dict[Value, str]) -> None:
+        out, nest = self.out, self.nest
+        parts = []
+        for value in reduces:
+            parts.append(self.names.fresh("part"))
+            out(f"{'double' if value.fn == 'sum' else 'float'} {parts[-1]} = {START[value.fn]};")
+        roots = [*(v.args[0] for v in reduces), *(s.value for s in stores)]
+        self._emit_values(roots, done, names)  # what is the same all along the row
+        length = math.prod(a.size for a in nest.reduced)
+        at = self.names.fresh("at")
+        first, step = ("0", "1") if self.form == "columns" else (f"threadIdx.x % {self.row_threads}", str(self.row_threads))
+        out("#pragma unroll 4")
+        with out.block(f"for ({self.integer} {at} = {first}; {at} < {length}; {at} += {step}) {{"):
+            self.decode(at, nest.reduced)
+            scope = dict(names)
+            self._emit_values(roots, done | set(nest.reduced), scope)
+            for value, part in zip(reduces, parts, strict=True):
+                out(f"{part} = reduce::{OPERATIONS[value.fn]}::combine({part}, {scope[value.args[0]]});")
+            self._write(stores, scope)
+        for value, part in zip(reduces, parts, strict=True):
+            names[value] = self.names.fresh("all")
+            whole = part
+            if self.form != "columns":
+                whole = f"reduce::across<reduce::{OPERATIONS[value.fn]}, {self.row_threads}>({part})"
+            out(f"const float {names[value]} = float({whole});")
