@@ -123,6 +123,7 @@ def work(path: Path) -> dict[str, Any]:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(text)
             try:
+                build(folder / name, target)
                 modules[name] = load(folder / name)
             except Exception as error:
                 modules[name] = error
@@ -131,8 +132,24 @@ def work(path: Path) -> dict[str, Any]:
         return measure(path, space, modules, reason)
 
 
+def build(folder: Path, target: str) -> None:
+    """Its kernels side by side into the library that it looks for. RuntimeError with the compiler's words."""
+    flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr", f"-arch={target}{'a' if target >= 'sm_90' else ''}"]
+
+    def run(*command: str) -> None:
+        done = subprocess.run(["nvcc", *flags, "-Xcompiler", "-fPIC", *command], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr[-400:])
+
+    sources = sorted(str(path.relative_to(folder)) for path in folder.glob("kernels/*.cu"))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda source: run("-c", "-o", f"{source}.o", source), sources))
+    if sources:
+        run("-shared", "-o", "libkernels.so", *(f"{source}.o" for source in sources))
+
+
 def load(folder: Path) -> Any:
-    """The module of a candidate; it builds its kernels when it is imported."""
+    """The module of a candidate."""
     spec = importlib.util.spec_from_file_location(f"candidate_{folder.name}", folder / "model_new.py")
     assert spec is not None
     assert spec.loader is not None
