@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
+WAIT_S = 20  # for a lock: whoever waits longer is told that the database is busy
+
 
 def database(url: str, data_dir: Path) -> dict[str, Any]:
     """The `default` database of a URL; an empty one means SQLite in the data folder.
@@ -33,7 +35,7 @@ def database(url: str, data_dir: Path) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", "") or parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "OPTIONS": options,
+        "OPTIONS": {"options": f"-c lock_timeout={WAIT_S}s"} | options,
         # The web process answers from many short-lived threads, in which a kept connection would only pile up.
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
@@ -57,9 +59,9 @@ def _sqlite(path: Path) -> dict[str, Any]:
         "NAME": path,
         "OPTIONS": {
             # Readers never wait for the writer (WAL); a transaction takes the write lock when it begins, so that it cannot
-            # fail half-way with "database is locked"; twenty seconds to wait for the lock.
+            # fail half-way with "database is locked".
             "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
+            "timeout": WAIT_S,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
         },
         # A file, because several threads share it; of this process alone, because several suites may run at once.

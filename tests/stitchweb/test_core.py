@@ -63,8 +63,10 @@ def test_the_page_of_settings_is_what_the_code_reads() -> None:
     [
         ("sqlite:////tmp/a.db", {"NAME": Path("/tmp/a.db")}),
         ("postgresql://u:p%40w@db:5433/site?sslmode=require",
-         {"NAME": "site", "USER": "u", "PASSWORD": "p@w", "HOST": "db", "PORT": "5433", "OPTIONS": {"sslmode": "require"}}),
-        ("postgresql:///site?host=/run/pg", {"HOST": "/run/pg", "OPTIONS": {}}),
+         {"NAME": "site", "USER": "u", "PASSWORD": "p@w", "HOST": "db", "PORT": "5433",
+          "OPTIONS": {"options": "-c lock_timeout=20s", "sslmode": "require"}}),
+        ("postgresql:///site?host=/run/pg&options=-c%20lock_timeout%3D1s",
+         {"HOST": "/run/pg", "OPTIONS": {"options": "-c lock_timeout=1s"}}),
     ],
 )  # fmt: skip
 def test_database_addresses_are_understood(url: str, expected: dict[str, Any], tmp_path: Path) -> None:

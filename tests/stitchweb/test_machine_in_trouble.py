@@ -22,6 +22,7 @@ from tests.conftest import REFERENCE, World
 from tests.stitchweb.test_pages_upload import OPTIONS
 
 NEW = REFERENCE + "# new\n" + "# filler\n" * 50_000
+ONLY_POSTGRES = pytest.mark.skipif("connection.vendor != 'postgresql'", reason="run with DATABASE_URL=postgresql://…")
 ONLY_SQLITE = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite lets a test fill and lock it")
 
 
@@ -127,6 +128,28 @@ def test_a_database_that_stays_locked_is_told_and_nothing_is_lost(client: Client
         holder.join()
         settings["OPTIONS"]["timeout"] = waits
         connection.close()
+    page = html.unescape(answer.content.decode())
+    assert answer.status_code == 503
+    assert "The database was busy for too long, so nothing was stored." in page
+    assert "# kept" in page
+    assert client.post("/upload/", OPTIONS | {"text": REFERENCE + "# kept\n"}).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+@ONLY_POSTGRES
+def test_a_table_that_stays_locked_is_told_and_nothing_is_lost(client: Client) -> None:
+    import psycopg
+
+    def asked(sql: str) -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return str(cursor.fetchone()[0]) if cursor.description else ""
+
+    assert asked("SHOW lock_timeout") == "20s"
+    asked("SET lock_timeout = '200ms'")
+    with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None, "context": None}) as other:
+        other.execute(f"LOCK TABLE {Program._meta.db_table} IN EXCLUSIVE MODE")
+        answer = client.post("/upload/", OPTIONS | {"text": REFERENCE + "# kept\n"})
     page = html.unescape(answer.content.decode())
     assert answer.status_code == 503
     assert "The database was busy for too long, so nothing was stored." in page
