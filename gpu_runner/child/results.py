@@ -15,7 +15,7 @@ import torch
 from . import tensors
 
 CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
-SMALL_SHARE, SMALL_SAMPLE = 0.005, 1 << 14  # so many of a result below the screen's limit, seen in a sample, are looked at
+SMALL_SHARE, SMALL_SAMPLE = 0.25, 1 << 14  # so many of a result below the screen's limit, seen in a sample, are looked at
 LOST, KEPT = 0.5, 0.01  # of an element: what a program misses it by, where eager misses it by no more than that
 TIE_ROUNDINGS = 4.0  # two values no further apart are a tie: each side rounds what it selects from
 
@@ -212,7 +212,11 @@ def _small(candidate: torch.Tensor, base: Baseline, limit: float) -> dict[str, A
     """
     found = {"small": 0, "lost": 0, "small_error": 0.0, "small_error_eager": 0.0}
     sample = base.truth[:: max(1, base.truth.numel() // SMALL_SAMPLE)].double().abs()
-    if not base.own_truth or base.unit is not None or not float((sample < limit).double().mean()) >= SMALL_SHARE:
+    if (
+        not base.own_truth
+        or base.unit is not None
+        or not float(((sample > 0) & (sample < limit)).double().mean()) >= SMALL_SHARE
+    ):
         return found
     least = torch.finfo(base.eager.dtype).tiny
     mine = theirs = 0.0
