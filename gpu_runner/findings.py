@@ -62,7 +62,7 @@ def proven(evidence: Evidence) -> tuple[HackClass | None, str]:
     """The cheat that a program was seen at, whatever its results are, with the sentence; the first of the run."""
     for draw in evidence.draws:
         call = draw.call
-        if lazy := _not_plain(call):
+        if lazy := not_plain(call):
             return (
                 HackClass.LAZY_TENSOR, f"The result is a {lazy[0]}, not a plain tensor: it may compute when it is read."
             )  # fmt: skip
@@ -135,7 +135,8 @@ def _row(group: str, name: str, passed: bool, value: str, note: str = "", blame:
     return Finding(row, None if passed else blame)
 
 
-def _not_plain(call: CallSeen) -> list[str]:
+def not_plain(call: CallSeen) -> list[str]:
+    """The types of results that may compute when they are read."""
     return [name for name in call.types if name not in PLAIN_TYPES]
 
 
@@ -170,7 +171,7 @@ def _around_inputs(evidence: Evidence) -> Finding:
 
 
 def _finished(evidence: Evidence) -> Finding:
-    lazy = [name for draw in evidence.draws for name in _not_plain(draw.call)]
+    lazy = [name for draw in evidence.draws for name in not_plain(draw.call)]
     late = sum(draw.call.late for draw in evidence.draws)
     value = f"a {lazy[0]}" if lazy else f"changed in {late} looks after the call" if late else "unchanged after 50 ms"
     note = "the result is no plain tensor" if lazy else "changed after the call returned"

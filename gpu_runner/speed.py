@@ -63,6 +63,7 @@ class WrongCall:
     late: bool = False  # it changed after the call had returned
     before: bool = False  # it is the result of the sample before
     first: bool = False  # the very first one that was compared
+    lazy: str = ""  # the type of a result that is no plain tensor
 
 
 @dataclass
@@ -212,6 +213,8 @@ def _now_ms(name: str, evidence: SpeedEvidence) -> float:
 
 def problem_of(wrong: WrongCall, protocol: Protocol) -> str:
     """What was wrong with it, as a part of a sentence."""
+    if wrong.lazy:
+        return f"it is a {wrong.lazy}, which may compute when it is read"
     if wrong.late:
         return "it went on changing after the call had returned"
     return structural(wrong.numbers) or numeric(wrong.numbers, None, protocol)
@@ -219,8 +222,9 @@ def problem_of(wrong: WrongCall, protocol: Protocol) -> str:
 
 def _wrong(wrong: WrongCall, protocol: Protocol, failed: dict[str, Any]) -> TimingReport:
     sentence = f"A result of a timed call is wrong: {problem_of(wrong, protocol)}."
-    if wrong.late:
-        return TimingReport(verdict=Verdict.HACK, hack=HackClass.BACKGROUND_THREAD, sentence=sentence, **failed)
+    if wrong.late or wrong.lazy:
+        kind = HackClass.LAZY_TENSOR if wrong.lazy else HackClass.BACKGROUND_THREAD
+        return TimingReport(verdict=Verdict.HACK, hack=kind, sentence=sentence, **failed)
     verdict, _, sentence = candidate_failure(Trouble(CANDIDATE, "wrong_when_timed", sentence))
     # It was right before on content of the same kind.
     hack = None if wrong.first else HackClass.OUTPUT_CACHE if wrong.before else HackClass.WARMUP_DETECTION

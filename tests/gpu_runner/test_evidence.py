@@ -138,13 +138,14 @@ def test_each_number_moved_past_its_limit_changes_the_verdict(recorded: Path, na
     ("facts", "verdict", "hack"),
     [
         ({"late": True}, "hack:background_thread", "background_thread"),
+        ({"lazy": "Later"}, "hack:lazy_tensor", "lazy_tensor"),
         ({"first": True}, "incorrect", None),
         ({"before": True}, "incorrect", "output_cache"),
         ({}, "incorrect", "warmup_detection"),
     ],
 )
 def test_a_wrong_result_of_a_timed_call_is_named_by_how_it_came(
-    recorded: Path, facts: dict[str, bool], verdict: str, hack: str | None
+    recorded: Path, facts: dict[str, Any], verdict: str, hack: str | None
 ) -> None:
     case = evidence.read(recorded)
     assert case.timing is not None

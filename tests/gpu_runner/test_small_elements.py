@@ -1,4 +1,4 @@
-"""Of a result that spans many orders of magnitude small elements count too; of one that does not, noise around zero does not."""
+"""Of a result that spans many orders of magnitude small elements count; of one that does not, noise around zero does not."""
 
 from __future__ import annotations
 
