@@ -15,7 +15,7 @@ import pytest
 HERE = Path(__file__).parent
 PLAYED = (
     "pointwise with broadcasting", "layer norm and gelu", "group norm, scale and silu", "softmax over channels",
-    "log softmax and its sum", "statistics of rows", "batch norm in training",
+    "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
 )  # fmt: skip
 Written = dict[tuple[str, str], dict[str, Any]]
 

@@ -146,7 +146,7 @@ def _writer(nest: Nest, says: str, target: str) -> Callable[[View, str], Written
 
         fresh = make_nest(view, nest.nodes)
         kernel = emit(fresh, name, describe(fresh, view, says, target), dtype)
-        call = Call(name, nest.nodes, kernel.inputs, kernel.outputs, says)
+        call = Call(name, nest.nodes, kernel.inputs, kernel.outputs, says, kernel.scratch)
         shape = emit(make_nest(view, nest.nodes), "kernel", says, dtype, plain=True).source
         return Written(kernel.source, call, headers, shape)
 

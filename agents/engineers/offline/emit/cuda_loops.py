@@ -2,7 +2,8 @@
 
 A reduction must be complete before what depends on it starts, so values have levels and each level is one pass over the row,
 whose later passes find it in cache. Sums are made in float64: on a constant row a mean that is off by one rounding would be
-magnified by a normalisation.
+magnified by a normalisation. What becomes one number out of everything leaves each block as a part, and a last block of a
+second kernel joins the parts, always in the same order.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ THREADS = 256
 UNROLL = 4  # points of one thread in flight
 WARP_ROW = 1024  # numbers of a row up to which a warp is enough
 FEWEST_ROWS, FEWEST_COLUMNS = 64, 8192  # below, most of the device would wait for a few
+MOST_PARTS = 1024  # blocks that leave a part of one number
 LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
 OPERATIONS = {"sum": "Sum", "top": "Top", "max": "Max", "min": "Min"}
 START = {
@@ -35,8 +37,9 @@ START = {
 
 def form_of(nest: Nest) -> Form:
     """How the nest spreads over a GPU. NotFusible when it would keep only a part of the device busy."""
-    if tail_reductions(nest):
-        raise NotFusible("one number out of everything needs all blocks to wait for each other")
+    walked = {*nest.outer, *nest.kept}
+    if any(not walked <= v.args[0].axes for v in tail_reductions(nest)):
+        raise NotFusible("one number out of a part of what the kernel walks through")
     rows = math.prod(a.size for a in nest.outer)
     if not nest.reduced:
         return "points"
@@ -53,51 +56,65 @@ def form_of(nest: Nest) -> Form:
 
 @dataclass(frozen=True)
 class Launch:
-    """`items` of work, `each` of them in a block of `threads`."""
+    """`items` of work, `each` of them in a block of `threads`; with at most `most` blocks a block goes on to further ones."""
 
     items: int
     each: int
     threads: int
+    most: int = LARGEST
 
     @property
     def blocks(self) -> int:
-        return -(-self.items // self.each)
+        return min(self.most, -(-self.items // self.each))
 
 
 def emit_cuda_nest(nest: Nest, name: str, why: str, types: Callable[[str], str], plain: bool = False) -> Kernel:
     """The whole source file of one nest. `types` gives the dtype of a graph name; `plain` names pointers by position."""
-    return CudaEmitter(nest, name, types, plain=plain, reserved={"item", "lane", "stream", "reduce"}).kernel(why)
+    return CudaEmitter(nest, name, types, plain=plain, reserved={"item", "lane", "stream", "reduce", "parts", "block"}).kernel(
+        why
+    )
 
 
 class CudaEmitter(ValueWriter):
     def kernel(self, why: str) -> Kernel:
         nest, out = self.nest, self.out
         self.form = form_of(nest)
+        self.along = set(nest.reduced)
         launch = self.launch()
         for line in comment(f"{why}\n{self.says(launch)}"):
             out(line)
         out('#include "cudamath.cuh"\n#include "reduce.cuh"\n')
-        reads = [(f"const {c_type(self.types(t))}* __restrict__", self.pointers[t]) for t in nest.loads]
-        writes = [(f"{c_type(self.types(s.name))}* __restrict__", self.targets[id(s)]) for s in nest.stores]
-        declared = ", ".join(f"{kind} {label}" for kind, label in (*reads, *writes))
+        pointers = [(f"const {c_type(self.types(t))}* __restrict__", self.pointers[t]) for t in nest.loads]
+        pointers += [(f"{c_type(self.types(s.name))}* __restrict__", self.targets[id(s)]) for s in nest.stores]
+        pointers += [("double* __restrict__", "parts")] if self.tails else []
+        declared = ", ".join(f"{kind} {label}" for kind, label in pointers)
         with out.block(f"static __global__ void __launch_bounds__({launch.threads}) {self.name}_kernel({declared}) {{"):
             self.body(launch)
-        labels = ", ".join(label for _, label in (*reads, *writes))
         out()
+        if self.tails:
+            with out.block(f"static __global__ void __launch_bounds__({THREADS}) {self.name}_join({declared}) {{"):
+                self.join(launch)
+            out()
+        labels = ", ".join(label for _, label in pointers)
         with out.block(f'extern "C" int {self.name}({declared}, cudaStream_t stream) {{'):
             out(f"{self.name}_kernel<<<{launch.blocks}, {launch.threads}, 0, stream>>>({labels});")
+            if self.tails:
+                out(f"{self.name}_join<<<1, {THREADS}, 0, stream>>>({labels});")
             out("return int(cudaPeekAtLastError());")
-        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores))
+        scratch = (2 * len(self.tails) * launch.blocks,) if self.tails else ()
+        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores), scratch)
 
     def launch(self) -> Launch:
         rows = math.prod(a.size for a in self.nest.outer)
-        if self.form == "points":
-            return Launch(rows * math.prod(a.size for a in self.nest.kept), THREADS * UNROLL, THREADS)
-        if self.form == "columns":
-            return Launch(rows * math.prod(a.size for a in self.nest.kept), THREADS, THREADS)
+        points = rows * math.prod(a.size for a in self.nest.kept)
+        most = MOST_PARTS if self.tails else LARGEST
+        if self.form == "points" and not self.tails:
+            return Launch(points, THREADS * UNROLL, THREADS)
+        if self.form in ("points", "columns"):
+            return Launch(points, THREADS, THREADS, most)
         if self.form == "warps":
-            return Launch(rows, THREADS // 32, THREADS)
-        return Launch(rows, 1, self.row_threads)
+            return Launch(rows, THREADS // 32, THREADS, most)
+        return Launch(rows, 1, self.row_threads, most)
 
     @property
     def row_threads(self) -> int:
@@ -108,7 +125,9 @@ class CudaEmitter(ValueWriter):
 
     def says(self, launch: Launch) -> str:
         form = {
-            "points": f"a thread for {UNROLL} points, {THREADS} apart, so that their loads are in flight together",
+            "points": "a thread for each point, and further ones"
+            if self.tails
+            else f"a thread for {UNROLL} points, {THREADS} apart, so that their loads are in flight together",
             "columns": "a thread for each sum, neighbours on neighbouring columns; each walks along what is summed",
             "warps": "a warp for each row",
             "blocks": f"a block of {launch.threads} threads for each row",
@@ -126,27 +145,49 @@ class CudaEmitter(ValueWriter):
 
     def body(self, launch: Launch) -> None:
         out, nest = self.out, self.nest
-        kind = self.integer
-        if self.form == "points":
+        kind, axes = self.integer, [*nest.outer, *nest.kept]
+        if self.form == "points" and not self.tails:
             out("#pragma unroll")
             with out.block(f"for (int lane = 0; lane < {UNROLL}; ++lane) {{"):
                 out(f"const {kind} item = blockIdx.x * {kind}({launch.each}) + lane * {launch.threads} + threadIdx.x;")
                 out(f"if (item >= {launch.items}) continue;")
-                axes = [*nest.outer, *nest.kept]
                 self.decode("item", axes)
-                names: dict[Value, str] = {}
-                self._emit_values([s.value for s in nest.stores], set(axes), names)
-                self._write(nest.stores, names)
+                self.passes(set(axes))
             return
-        if self.form == "blocks":
-            out(f"const {kind} item = blockIdx.x;")
-        else:
-            thread = "threadIdx.x / 32" if self.form == "warps" else "threadIdx.x"
-            out(f"const {kind} item = blockIdx.x * {kind}({launch.each}) + {thread};")
-            out(f"if (item >= {launch.items}) return;")
-        axes = [*nest.outer, *nest.kept]
-        self.decode("item", axes)
-        self.passes(set(axes))
+        thread = {"blocks": "0", "warps": "threadIdx.x / 32"}.get(self.form, "threadIdx.x")
+        first = f"blockIdx.x * {kind}({launch.each}) + {thread}"
+        for value in self.tails:
+            self.accumulators[value] = self.names.fresh("total")
+            out(f"double {self.accumulators[value]} = {START[value.fn]};")
+        step = launch.blocks * launch.each
+        with out.block(f"for ({kind} item = {first}; item < {launch.items}; item += {step}) {{"):
+            self.decode("item", axes)
+            self.passes(set(axes))
+        for k, value in enumerate(self.tails):
+            self.leave(value, f"parts[{k * launch.blocks} + blockIdx.x]", launch.threads)
+
+    def leave(self, value: Value, place: str, threads: int) -> None:
+        """The block's part of a number, in memory for the second kernel."""
+        part = self.names.fresh("of_block")
+        operation = f"reduce::{OPERATIONS[value.fn]}"
+        self.out(f"const double {part} = reduce::across<{operation}, {threads}>({self.accumulators[value]});")
+        self.out(f"if (threadIdx.x == 0) {place} = {part};")
+
+    def join(self, launch: Launch) -> None:
+        """All parts into one number, and what depends on it."""
+        out, names = self.out, dict[Value, str]()
+        for k, value in enumerate(self.tails):
+            part, names[value] = self.names.fresh("part"), self.names.fresh("whole")
+            operation = f"reduce::{OPERATIONS[value.fn]}"
+            out(f"double {part} = {START[value.fn]};")
+            with out.block(f"for (int block = threadIdx.x; block < {launch.blocks}; block += {THREADS}) {{"):
+                out(f"{part} = {operation}::combine({part}, parts[{k * launch.blocks} + block]);")
+            out(f"const float {names[value]} = float(reduce::across<{operation}, {THREADS}>({part}));")
+        with out.block("if (threadIdx.x == 0) {"):
+            for store in self.nest.stores:
+                if store.value in self.tail_cone:
+                    self._emit_values([store.value], set(), names)
+                    out(f"{self.targets[id(store)]}[0] = {names[store.value]};")
 
     def decode(self, item: str, axes: list[Axis]) -> None:
         """Declares the index of every axis from a row-major position."""
@@ -160,34 +201,46 @@ class CudaEmitter(ValueWriter):
     def passes(self, done: set[Axis]) -> None:
         nest = self.nest
         names: dict[Value, str] = {}
-        reduces = [v for v in nest.values if v.op == "reduce"]
-        along = set(nest.reduced)
-        last = max([self.level[s.value] for s in nest.stores])
+        reduces = [v for v in nest.values if v.op == "reduce" and v not in self.tails]
+        apart = [s for s in nest.stores if s.value not in self.tail_cone]
+        last = max([*(self.level[s.value] for s in apart), *(self.level[v.args[0]] for v in self.tails)])
         for level in range(last + 1):
-            stores = [s for s in nest.stores if self.level[s.value] == level]
-            inside = [s for s in stores if any(a in along for dim in s.dims for a in dim)]
-            outside = [s for s in stores if s not in inside]
-            if outside:
-                self._emit_values([s.value for s in outside], done, names)
-                self.by_leader(outside, names)
+            stores = [s for s in apart if self.level[s.value] == level]
+            tails = [v for v in self.tails if self.level[v.args[0]] == level]
+            inside = [s for s in stores if any(a in self.along for dim in s.dims for a in dim)]
+            within = [v for v in tails if v.args[0].axes & self.along]
+            outside, whole = [s for s in stores if s not in inside], [v for v in tails if v not in within]
+            if outside or whole:
+                self._emit_values([*(s.value for s in outside), *(v.args[0] for v in whole)], done, names)
+                self.by_leader(outside, whole, names)
             here = [v for v in reduces if self.level[v.args[0]] == level]
-            if here or inside:
-                self.one_pass(here, inside, done, names)
+            if here or inside or within:
+                self.one_pass(here, inside, within, done, names)
 
-    def by_leader(self, stores: list[Store], names: dict[Value, str]) -> None:
-        if self.form == "columns":
+    def add(self, value: Value, part: str, names: dict[Value, str]) -> None:
+        self.out(f"{part} = reduce::{OPERATIONS[value.fn]}::combine({part}, {names[value.args[0]]});")
+
+    def by_leader(self, stores: list[Store], tails: list[Value], names: dict[Value, str]) -> None:
+        def act() -> None:
             self._write(stores, names)
+            for value in tails:
+                self.add(value, self.accumulators[value], names)
+
+        if self.form in ("points", "columns"):
+            act()
             return
         with self.out.block(f"if (threadIdx.x % {self.row_threads} == 0) {{"):
-            self._write(stores, names)
+            act()
 
-    def one_pass(self, reduces: list[Value], stores: list[Store], done: set[Axis], names: dict[Value, str]) -> None:
+    def one_pass(
+        self, reduces: list[Value], stores: list[Store], tails: list[Value], done: set[Axis], names: dict[Value, str]
+    ) -> None:
         out, nest = self.out, self.nest
         parts = []
         for value in reduces:
             parts.append(self.names.fresh("part"))
             out(f"{'double' if value.fn == 'sum' else 'float'} {parts[-1]} = {START[value.fn]};")
-        roots = [*(v.args[0] for v in reduces), *(s.value for s in stores)]
+        roots = [*(v.args[0] for v in (*reduces, *tails)), *(s.value for s in stores)]
         self._emit_values(roots, done, names)  # what is the same all along the row
         length = math.prod(a.size for a in nest.reduced)
         at = self.names.fresh("at")
@@ -196,9 +249,11 @@ class CudaEmitter(ValueWriter):
         with out.block(f"for ({self.integer} {at} = {first}; {at} < {length}; {at} += {step}) {{"):
             self.decode(at, nest.reduced)
             scope = dict(names)
-            self._emit_values(roots, done | set(nest.reduced), scope)
+            self._emit_values(roots, done | self.along, scope)
             for value, part in zip(reduces, parts, strict=True):
-                out(f"{part} = reduce::{OPERATIONS[value.fn]}::combine({part}, {scope[value.args[0]]});")
+                self.add(value, part, scope)
+            for value in tails:
+                self.add(value, self.accumulators[value], scope)
             self._write(stores, scope)
         for value, part in zip(reduces, parts, strict=True):
             names[value] = self.names.fresh("all")

@@ -32,12 +32,13 @@ COMBINE = {"sum": "+", "top": "max", "max": "nan_max", "min": "nan_min"}
 
 @dataclass(frozen=True)
 class Kernel:
-    """A C function: `inputs` and `outputs` are graph names in the order of its pointer arguments."""
+    """A C function: `inputs` and `outputs` are graph names in the order of its pointer arguments; `scratch` as in `host.Call`."""
 
     name: str
     source: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    scratch: tuple[int, ...] = ()
 
 
 def emit_nest(nest: Nest, name: str, why: str, types: Callable[[str], str], plain: bool = False) -> Kernel:
