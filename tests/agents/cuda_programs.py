@@ -40,6 +40,11 @@ PLAYED = (
     "pointwise with broadcasting", "layer norm and gelu", "group norm, scale and silu", "softmax over channels",
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
 )  # fmt: skip
+LONG = {
+    "few long rows in training": program(
+        "return F.relu(self.n(x)) + x", "torch.randn(4, 8, 40, 40)", "self.n = nn.BatchNorm2d(8)"),
+    "whole images": program("return self.n(x) * 2", "torch.randn(3, 8, 40, 41)", "self.n = nn.LayerNorm((8, 40, 41))"),
+}  # fmt: skip
 TARGETS = {"sm_90": (4.0e12, 51e12), "sm_80": (1.5e12, 19e12)}
 
 
@@ -57,8 +62,9 @@ def main() -> None:
             files = write_candidate(source, "Model", view, regions, "as-constructed", target)
             kinds = {r.kind: r.eager_s / r.kernel_s for r in regions}
             print(json.dumps({"name": name, "target": target, "kinds": kinds, "files": files.files}))
-    for name in PLAYED:
-        source, mode = (TRAIN[name], "train") if name in TRAIN else (SMALL[name], "eval")
+    for name in (*PLAYED, *LONG):
+        source = {**SMALL, **TRAIN, **LONG}[name]
+        mode = "train" if "training" in name else "eval"
         print(json.dumps(run(name, source, mode, "sm_90") | {"target": "played"}))
 
 

@@ -128,7 +128,7 @@ def run(name: str, source: str, mode: str, target: str = "cpu") -> dict[str, Any
     if graph is None:
         return {"name": name, "reason": reason}
     view = View(Graph.model_validate(graph))
-    ceilings = Ceilings() if target == "cpu" else Ceilings(2e12, 20e12, target, 5e-6, 5e-6, 0.95)
+    ceilings = Ceilings() if target == "cpu" else Ceilings(2e12, 20e12, target, 5e-6, 1e-6)
     regions = [r for r in find_regions(view, ceilings) if r.kind != REPLAY]
     files = write_candidate(source, "Model", view, regions, mode, target)
     if target != "cpu":

@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 PLAYED = (
     "pointwise with broadcasting", "layer norm and gelu", "group norm, scale and silu", "softmax over channels",
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
+    "few long rows in training", "whole images",
 )  # fmt: skip
 Written = dict[tuple[str, str], dict[str, Any]]
 

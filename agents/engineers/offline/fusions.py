@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
 from agents.engineers.offline.emit.calls import is_alias
-from agents.engineers.offline.emit.cuda_loops import emit_cuda_nest, form_of
+from agents.engineers.offline.emit.cuda_loops import form_of
+from agents.engineers.offline.emit.cuda_nest import emit_cuda_nest
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
 from agents.engineers.offline.graph import View, short
@@ -24,6 +25,7 @@ ALONE = frozenset(
 NORMS = frozenset(
     "layer_norm group_norm rms_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training".split()
 )
+WORTHWHILE = 0.9  # of eager's time: what a kernel on a GPU may take, where eager's own are already good
 SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
 
 
@@ -111,6 +113,8 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
         try:
             form_of(nest)
         except NotFusible:
+            return None
+        if ours > WORTHWHILE * eager:
             return None
     kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"
     says = f"{', '.join(dict.fromkeys(ops))} in one pass over memory"

@@ -9,7 +9,6 @@ second kernel joins the parts, always in the same order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,11 +18,12 @@ from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.ir import Axis, Nest, NotFusible, Store, Value
 from agents.engineers.offline.nests import tail_reductions
 
-Form = Literal["points", "warps", "blocks", "columns"]
+Form = Literal["points", "warps", "blocks", "columns", "shared"]
 THREADS = 256
 UNROLL = 4  # points of one thread in flight
 WARP_ROW = 1024  # numbers of a row up to which a warp is enough
-FEWEST_ROWS, FEWEST_COLUMNS = 64, 8192  # below, most of the device would wait for a few
+FEWEST_ROWS, FEWEST_COLUMNS = 528, 8192  # below, most of the device would wait for a few
+LONG_ROW = 4096  # numbers of a row from which several blocks can share it
 MOST_PARTS = 1024  # blocks that leave a part of one number
 LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
 OPERATIONS = {"sum": "Sum", "top": "Top", "max": "Max", "min": "Min"}
@@ -49,8 +49,10 @@ def form_of(nest: Nest) -> Form:
         if columns < FEWEST_COLUMNS and length > 64:
             raise NotFusible("too few sums for the threads of a GPU")
         return "columns"
-    if rows < FEWEST_ROWS and length > WARP_ROW:
-        raise NotFusible("too few rows for the blocks of a GPU")
+    if rows < FEWEST_ROWS and length >= LONG_ROW:
+        if tail_reductions(nest):
+            raise NotFusible("too few rows for the blocks of a GPU, and one number out of all of them")
+        return "shared"
     return "warps" if length <= WARP_ROW else "blocks"
 
 
@@ -68,13 +70,6 @@ class Launch:
         return min(self.most, -(-self.items // self.each))
 
 
-def emit_cuda_nest(nest: Nest, name: str, why: str, types: Callable[[str], str], plain: bool = False) -> Kernel:
-    """The whole source file of one nest. `types` gives the dtype of a graph name; `plain` names pointers by position."""
-    return CudaEmitter(nest, name, types, plain=plain, reserved={"item", "lane", "stream", "reduce", "parts", "block"}).kernel(
-        why
-    )
-
-
 class CudaEmitter(ValueWriter):
     def kernel(self, why: str) -> Kernel:
         nest, out = self.nest, self.out
@@ -86,23 +81,34 @@ class CudaEmitter(ValueWriter):
         out('#include "cudamath.cuh"\n#include "reduce.cuh"\n')
         pointers = [(f"const {c_type(self.types(t))}* __restrict__", self.pointers[t]) for t in nest.loads]
         pointers += [(f"{c_type(self.types(s.name))}* __restrict__", self.targets[id(s)]) for s in nest.stores]
-        pointers += [("double* __restrict__", "parts")] if self.tails else []
-        declared = ", ".join(f"{kind} {label}" for kind, label in pointers)
-        with out.block(f"static __global__ void __launch_bounds__({launch.threads}) {self.name}_kernel({declared}) {{"):
+        parts = self.parts(launch)
+        pointers += [("double* __restrict__", "parts")] if parts else []
+        kernels = self.kernels(launch, ", ".join(f"{kind} {label}" for kind, label in pointers))
+        labels = ", ".join(label for _, label in pointers)
+        with out.block(f'extern "C" int {self.name}({", ".join(f"{k} {n}" for k, n in pointers)}, cudaStream_t stream) {{'):
+            for kernel, blocks, threads in kernels:
+                out(f"{kernel}<<<{blocks}, {threads}, 0, stream>>>({labels});")
+            out("return int(cudaPeekAtLastError());")
+        scratch = (2 * parts,) if parts else ()
+        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores), scratch)
+
+    def parts(self, launch: Launch) -> int:
+        """Numbers that the blocks leave for a later kernel."""
+        return len(self.tails) * launch.blocks
+
+    def kernels(self, launch: Launch, declared: str) -> list[tuple[str, int, int]]:
+        """Writes them; name, blocks and threads of each, in the order of their launches."""
+        out, name = self.out, self.name
+        made = [(f"{name}_kernel", launch.blocks, launch.threads)]
+        with out.block(f"static __global__ void __launch_bounds__({launch.threads}) {name}_kernel({declared}) {{"):
             self.body(launch)
         out()
         if self.tails:
-            with out.block(f"static __global__ void __launch_bounds__({THREADS}) {self.name}_join({declared}) {{"):
+            made.append((f"{name}_join", 1, THREADS))
+            with out.block(f"static __global__ void __launch_bounds__({THREADS}) {name}_join({declared}) {{"):
                 self.join(launch)
             out()
-        labels = ", ".join(label for _, label in pointers)
-        with out.block(f'extern "C" int {self.name}({declared}, cudaStream_t stream) {{'):
-            out(f"{self.name}_kernel<<<{launch.blocks}, {launch.threads}, 0, stream>>>({labels});")
-            if self.tails:
-                out(f"{self.name}_join<<<1, {THREADS}, 0, stream>>>({labels});")
-            out("return int(cudaPeekAtLastError());")
-        scratch = (2 * len(self.tails) * launch.blocks,) if self.tails else ()
-        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores), scratch)
+        return made
 
     def launch(self) -> Launch:
         rows = math.prod(a.size for a in self.nest.outer)
