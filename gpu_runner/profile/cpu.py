@@ -8,7 +8,7 @@ from typing import Any
 from gpu_runner.contracts import DeviceInfo
 from gpu_runner.profile.estimates import Work
 from gpu_runner.profile.names import clean, short
-from gpu_runner.profile.rows import OWN, Row, iterations, nest, walk
+from gpu_runner.profile.rows import OWN, Row, iterations, nest
 from gpu_runner.profile.system import SCHEMA
 from gpu_runner.stats import median
 
@@ -116,18 +116,20 @@ def _usage(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_name(runs: list[Row], work: Work) -> tuple[dict[str, list[int]], int, list[int]]:
-    """(self times by name, nanoseconds inside own functions, self times of the rows that work: those known to do an operation's
-    work, own functions, and where no work is known every row)."""
+    """(self times by name, nanoseconds inside own functions, self times of the rows that work: operations that were counted
+    and own functions, with what they call, and where nothing was counted every row)."""
     leaves: dict[str, list[int]] = defaultdict(list)
     own, pieces = 0, []
     for run in runs:
         leaves[UNSEEN].append(run.self_ns)
-        for row in walk(run):
-            if row is run:
-                continue
+        stack = [(row, not work.done) for row in run.children]
+        while stack:
+            row, works = stack.pop()
+            works = works or row.name in work.ops or row.name.startswith(OWN)
+            stack += [(child, works) for child in row.children]
             leaves[row.name].append(row.self_ns)
             own += row.duration if row.name.startswith(OWN) else 0
-            if not work.done or row.name in work.done or row.name.startswith(OWN):
+            if works:
                 pieces.append(row.self_ns)
     return leaves, own, pieces
 

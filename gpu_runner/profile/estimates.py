@@ -18,10 +18,11 @@ STATUS = "estimated"
 
 @dataclass(frozen=True)
 class OpWork:
-    """All of one kind of operation in one forward."""
+    """All of one kind of operation in one forward. `ns`: what they took in all measured ones, with what they call."""
 
     flops: int = 0
     bytes: int = 0
+    ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,14 @@ class Work:
         return sum(op.bytes for op in self.ops.values()) or None
 
     def done_by(self, rows: Iterable[Row]) -> Work:
-        """With `done`: an operation is done by the row below it that has most time of its own."""
+        """With `done`: an operation is done by the row below it that has most time of its own, for all of the operation's."""
         inside: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        took: dict[str, int] = defaultdict(int)
         stack = [child for run in iterations(nest(rows)) for child in run.children]
         while stack:
             row = stack.pop()
             if row.name in self.ops:
+                took[row.name] += row.duration
                 for part in walk(row):
                     inside[row.name][part.name] += part.self_ns
             else:
@@ -54,7 +57,7 @@ class Work:
         for name, parts in inside.items():
             main, op = max(parts, key=lambda part: parts[part]), self.ops[name]
             before = done.get(main, OpWork())
-            done[main] = OpWork(before.flops + op.flops, before.bytes + op.bytes)
+            done[main] = OpWork(before.flops + op.flops, before.bytes + op.bytes, before.ns + took[name])
         return replace(self, done=done)
 
 
@@ -76,12 +79,12 @@ def _number(value: Any) -> int:
 
 
 def attach_to_operations(summary: dict[str, Any], done: Mapping[str, OpWork]) -> None:
-    """On a processor: estimated counters beside each operation's own time, which is its share of an unprofiled forward."""
+    """On a processor: estimated counters of each operation, whose time is its share of an unprofiled forward."""
     count, wall = max(1, summary["target"]["iterations"] or 1), summary["window"]["wall_ns"]
     scale = summary["target"]["forward_ns"] / (wall / count) if wall and summary["target"]["forward_ns"] else 1.0
     for kernel in summary["kernels"]:
         if (op := done.get(kernel["key"])) is not None and not kernel["name"].startswith(OWN):
-            kernel["counters"] = _counters(summary, op, scale * kernel["total_ns"] / count, kernel["count"] / count)
+            kernel["counters"] = _counters(summary, op, scale * op.ns / count, kernel["count"] / count)
     _said(summary)
 
 
@@ -143,7 +146,8 @@ def _said(summary: dict[str, Any]) -> None:
 
 
 def _counters(summary: Mapping[str, Any], op: OpWork, ns: float, launches: float) -> dict[str, Any] | None:
-    """KernelCounters as far as shapes and a time tell them. `ns` and `launches`: of one forward."""
+    """KernelCounters as far as shapes and a time tell them. `ns` and `launches`: of one forward;
+    `time_ns` is that of the whole operation, where other rows take part in it."""
     if ns <= 0 or not op.bytes:
         return None
     device = summary["device"]
@@ -151,6 +155,7 @@ def _counters(summary: Mapping[str, Any], op: OpWork, ns: float, launches: float
     moved, rate = op.bytes / (ns / 1e9), op.flops / (ns / 1e9)
     return {
         "status": STATUS,
+        "time_ns": round(ns),
         "compute_sol_pct": _share(rate, peak),
         "memory_sol_pct": _share(moved, bandwidth),
         "dram_bytes": round(op.bytes / max(1.0, launches)),

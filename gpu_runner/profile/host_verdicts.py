@@ -18,7 +18,9 @@ MANY_OPS = 20
 LOW_EFFICIENCY = 0.5  # of the threads,
 ONE_CORE = 1.15  # or no more than this many cores
 BOUND, LEANS = 0.6, 0.3  # of a ceiling
-BUSY_PCT = 20.0  # of the cores' time held by others: from there on rates say nothing about the program
+BUSY_PCT = 20.0  # of the cores' time held by others: from there on rates say nothing about the program,
+LOST_PCT = 40.0  # and from here on shares neither
+BEYOND = 1.1  # times a ceiling: it is none for this
 WASTEFUL = 1.5  # times the least that must move
 
 
@@ -42,6 +44,10 @@ def host_verdicts(summary: Mapping[str, Any], coverage: float | None = None) -> 
     if not kernels or not summary["window"]["wall_ns"] or (summary["figures"]["cpu"]["status"] == "measured" and not each):
         sentence = "The profile holds too little to say what bounds the program."
         return [verdict("system", "insufficient", sentence, confidence="low", suggestions=("longer",))]
+    if (held := cpu.get("held_pct") or 0.0) >= LOST_PCT:
+        sentence = f"Others held the cores {held:.0f} % of the time: what bounds the program cannot be told from this profile."
+        return [verdict("system", "insufficient", sentence, confidence="low", evidence=[fact("held_pct", held, "%", LOST_PCT)],
+                        suggestions=("longer",))]  # fmt: skip
     top = kernels[0]
     largest = f"{top['short_name']} takes {top['share_pct']:.0f} %"
     if coverage is not None:
@@ -104,17 +110,20 @@ def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, 
     if main is memory:
         size = moved or least
         share = f"{main.share_pct:.0f} % of the forward moves more than it computes: {size / 1e6:.1f} MB"
-        sentence = f"Memory{word}: {share} at {main.rate / 1e9:.1f} of {main.ceiling / 1e9:.1f} GB/s; {largest}."
+        rate = f"{main.rate / 1e9:.1f} of {main.ceiling / 1e9:.1f} GB/s"
+        if main.share > BEYOND:
+            rate = f"{main.rate / 1e9:.1f} GB/s, beyond memory's {main.ceiling / 1e9:.1f}: they come from a cache"
+        sentence = f"Memory{word}: {share} at {rate}; {largest}."
         waste = moved > WASTEFUL * least > 0
         if waste:
             sentence = sentence[:-1] + f". Fused, {least / 1e6:.1f} MB would do."
         saved = main.share_pct * (1 - least / moved) if waste else main.share_pct * max(0.0, 1 - main.share)
         return verdict("system", "memory-bound", sentence, share=main.share_pct, saved=saved, confidence=sure,
                        evidence=evidence, suggestions=("fewer-bytes",))  # fmt: skip
-    sentence = (
-        f"Compute{word}: {main.share_pct:.0f} % of the forward is arithmetic, at {main.rate / 1e9:.0f} of"
-        f" {main.ceiling / 1e9:.0f} GFLOP/s; {largest}."
-    )
+    rate = f"{main.rate / 1e9:.0f} of {main.ceiling / 1e9:.0f} GFLOP/s"
+    if main.share > BEYOND:
+        rate = f"{main.rate / 1e9:.0f} GFLOP/s, beyond the {main.ceiling / 1e9:.0f} of a matrix product here"
+    sentence = f"Compute{word}: {main.share_pct:.0f} % of the forward is arithmetic, at {rate}; {largest}."
     saved = main.share_pct * max(0.0, 1 - main.share)
     return verdict("system", "compute-bound", sentence, share=main.share_pct, saved=saved, confidence=sure, evidence=evidence,
                    suggestions=("algorithm",))  # fmt: skip
@@ -139,18 +148,17 @@ def _reached(summary: Mapping[str, Any], each: int) -> tuple[Reached, Reached]:
     bandwidth, peak = device["mem_bandwidth_Bps"] or 0.0, device["peak_flops"].get("float32") or 0.0
     if not bandwidth or not peak:
         return Reached(), Reached()
-    rows = [k for k in summary["kernels"] if k["counters"]]
-    if rows:
-        wall = summary["window"]["wall_ns"]
+    known = [k["counters"] for k in summary["kernels"] if k["counters"]]
+    if known:
+        whole = each or summary["window"]["wall_ns"] / max(1, target["iterations"] or 1)
         under: dict[bool, list[Mapping[str, Any]]] = {True: [], False: []}
-        for row in rows:
-            c = row["counters"]
-            under[(c["memory_sol_pct"] or 0.0) >= (c["compute_sol_pct"] or 0.0)].append(row)
+        for c in known:
+            under[(c["memory_sol_pct"] or 0.0) >= (c["compute_sol_pct"] or 0.0)].append(c)
 
         def rate(group: list[Mapping[str, Any]], what: str) -> tuple[float, float]:
-            ns = sum(row["total_ns"] for row in group)
-            done = sum((row["counters"][what] or 0.0) * row["total_ns"] for row in group)
-            return 100.0 * ns / wall, done / ns if ns else 0.0
+            ns = sum(c["time_ns"] for c in group)
+            done = sum((c[what] or 0.0) * c["time_ns"] for c in group)
+            return min(100.0, 100.0 * ns / whole), done / ns if ns else 0.0
 
         return Reached(*rate(under[True], "dram_rate_Bps"), bandwidth), Reached(*rate(under[False], "flop_rate"), peak)
     seconds = each / 1e9

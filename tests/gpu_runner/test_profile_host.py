@@ -13,6 +13,7 @@ from gpu_runner.contracts import DeviceInfo
 from gpu_runner.profile.collect import summarise
 from gpu_runner.profile.estimates import OpWork, Work, roof, work_of
 from gpu_runner.profile.reading import finished
+from gpu_runner.profile.rows import parse_rows
 
 DEVICE = DeviceInfo(kind="cpu", name="A processor", target="cpu", cores=4, bandwidth_bps=1e10, peak_flops=1e11)
 MS = 1_000_000
@@ -99,7 +100,7 @@ def test_an_operations_share_of_an_unprofiled_forward_is_its_time():
     [
         (2.0, 0.0, "memory-bound"), (1.9, 0.0, "host-bound"),
         (1.5, 100.0, "memory-bound"),  # others held a core for 100 of 100 ms: 1.5 of 3 were busy
-        (0.4, 300.0, "host-bound"),
+        (0.8, 150.0, "host-bound"),
     ],
 )  # fmt: skip
 def test_threads_that_do_not_work_are_the_bottleneck_unless_others_held_their_cores(used, waited_ms, wanted):
@@ -114,6 +115,31 @@ def test_on_a_busy_machine_the_roof_is_named_and_the_rate_is_not(waited_ms, know
     assert found["class"] == ("latency-bound" if known else "memory-bound")
     assert ("cannot be told: others held the cores 20 % of the time." in found["sentence"]) is not known
     assert found["confidence"] == "low"
+
+
+def test_a_machine_that_others_hold_tells_nothing():
+    found = judged([("aten::mul", 9.0)], work(mul=(20.0, 1.0)), waited_ms=160.0)["verdict"]
+    assert (found["class"], found["ceiling"]) == ("insufficient", None)
+    assert "Others held the cores 40 % of the time" in found["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "flops", "words"),
+    [
+        (180.0, 1.0, "at 20.0 GB/s, beyond memory's 10.0: they come from a cache"),
+        (1.0, 1800.0, "at 200 GFLOP/s, beyond the 100 of a matrix product here"),
+    ],
+)
+def test_what_goes_beyond_a_ceiling_is_said(moved, flops, words):
+    assert words in judged([("aten::mul", 9.0)], work(mul=(moved, flops)))["verdict"]["sentence"]
+
+
+def test_an_operation_takes_the_time_of_all_that_it_calls():
+    nested = rows(("aten::logsumexp", 8.0))
+    inside = [["cpu_op", name, row[2] + at, MS * took, "1"] for row in nested[1::2]
+              for name, at, took in (("aten::sub", 0, 5), ("aten::exp_", 5 * MS, 2))]  # fmt: skip
+    done = work(logsumexp=(40.0, 1.0)).done_by(parse_rows(nested + inside)).done
+    assert done == {"aten::sub": OpWork(1_000_000, 40_000_000, 5 * 8 * MS)}
 
 
 def test_many_small_operations_are_calls_rather_than_work():
