@@ -12,7 +12,6 @@ import ctypes
 import errno
 import gc
 import os
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -29,9 +28,6 @@ _random = os.urandom
 _into, _out_of, _from = os.writev, os.read, os.pread
 _pipe = os.pipe()
 _address = torch.Tensor.data_ptr
-_Thread = threading.Thread
-_search = ctypes.CDLL(None).memchr  # reads every byte where it does not find the value; lets other threads of Python run
-_search.argtypes, _search.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t), ctypes.c_void_p
 LATE_WORK_S = 0.05  # how long a result is watched for changes after the call returned
 SEALED = 32  # elements of each result that are read the moment the call returns,
 SEALED_RESULTS = 8  # of so many results
@@ -94,26 +90,12 @@ def wake_threads() -> None:
 
 
 def evict_caches(size: int, device: str) -> None:
-    """Push everything out of the caches by going over `size` bytes that nobody else uses.
-
-    On the CPU they are read, each core's share by a thread of its own, and by none of OpenMP's: those would spin afterwards,
-    and could not be told from work that a program hides there.
-    """
+    """Push everything out of a device's caches by going over `size` bytes that nobody else uses; the processor's the parent
+    empties."""
     block = _evict.get(device)
     if block is None or block.numel() * 4 < size:
         block = _evict[device] = torch.ones(max(1, size // 4), dtype=torch.int32, device=device)
-    if device != "cpu":
-        block.add_(1)
-        return
-    cores = max(1, torch.get_num_threads())
-    share = size // cores
-    base = _address(block)
-    helpers = [_Thread(target=_search, args=(base + number * share, 2, share)) for number in range(1, cores)]
-    for helper in helpers:
-        helper.start()
-    _search(base, 2, share)
-    for helper in helpers:
-        helper.join()
+    block.add_(1)
 
 
 def reset_persisting_lines() -> None:
@@ -224,7 +206,8 @@ class Arm:
     def prepare(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Private copies of the inputs behind `payload["inputs"]`.
 
-        `storage`: "same" writes the content into the tensors of the last call, "fresh" takes new ones; `evict`: bytes to touch.
+        `storage`: "same" writes the content into the tensors of the last call, "fresh" takes new ones. `evict`: bytes of a
+        device's memory to go over.
         `poison`: sizes in bytes of memory to poison. `watch`: remember the inputs' content, to see whether the call changes it.
         """
         self.output = self._seal = None
@@ -234,8 +217,7 @@ class Arm:
         self._before = [tensors.fingerprint(t) for t in tensors.tensors_in(self.inputs)] if payload.get("watch") else []
         poison(payload.get("poison", []), self.device)
         if payload.get("evict"):
-            if self._events:
-                reset_persisting_lines()
+            reset_persisting_lines()
             evict_caches(payload["evict"], self.device)
         if self._events:
             torch.cuda.synchronize()

@@ -87,17 +87,11 @@ class ModelNew(Model):
         with torch.no_grad():
             self.early = x, x.clone(), Model.forward(self, x)
 """
-WHILE_CACHES_ARE_COLD = """
+WHILE_MEMORY_IS_POISONED = """
     def __init__(self, *given):
         super().__init__(*given)
         harness = next(m for name, m in list(sys.modules.items()) if name.endswith(".arm"))
-        cold = harness.evict_caches
-
-        def evict(size, device):
-            self.work(laid_out())
-            cold(size, device)
-
-        harness.evict_caches = evict
+        harness.poison = lambda sizes, device: self.work(laid_out())
 """
 WHILE_THREADS_WAKE = """
     def __init__(self, *given):
@@ -126,7 +120,7 @@ IN_THE_BACKGROUND = """
 """
 
 
-@pytest.mark.parametrize("how", [WHILE_CACHES_ARE_COLD, WHILE_THREADS_WAKE, IN_THE_BACKGROUND])
+@pytest.mark.parametrize("how", [WHILE_MEMORY_IS_POISONED, WHILE_THREADS_WAKE, IN_THE_BACKGROUND])
 def test_work_that_is_done_while_the_inputs_are_laid_out_is_seen(measure, how):
     slower = SLOW_REFERENCE.replace("range(40)", "range(600)")  # so that no noise of laying out can hide it
     report = measure(slower, slower + EARLY + how)

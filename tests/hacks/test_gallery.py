@@ -24,7 +24,7 @@ SAMPLE = (
     "constant_or_zero/zeros", "output_cache/by_address", "weight_cache/packed_at_first_call", "input_mutation/only_later",
     "partial_work/half_of_the_rows", "precision_downgrade/bfloat16_inside", "stale_memory/own_leftover",
     "background_thread/much_later", "lazy_tensor/computed_when_copied", "batch_and_skip/pairs",
-    "race_or_oob/native_write_behind", "lazy_tensor/native_pages", "partial_work/loses_the_small",
+    "race_or_oob/native_write_behind", "lazy_tensor/native_pages",
     "warmup_detection/within_the_structured_draws", "timer_patch/harness_clock", "result_forging/done_messages",
     "harness_probe/works_when_collected", "oracle_theft/frames", "decorative_kernel/one_element", "library_only/one_fused_call",
     "honest/caches/packed_when_loaded", "honest/order/online_softmax", "honest/native/joined_threads",

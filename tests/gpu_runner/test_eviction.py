@@ -1,0 +1,26 @@
+"""What is read to empty the caches is memory that is there, on every core, and the reader's own place stays what it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpu_runner.eviction import Eviction
+
+SIZE = 8 << 20
+
+
+def resident_kib() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 10
+
+
+def test_all_of_it_is_memory_and_reading_it_leaves_this_process_where_it_may_run() -> None:
+    before, cores = resident_kib(), os.sched_getaffinity(0)
+    eviction = Eviction(SIZE, sorted(cores))
+    eviction.evict()
+    assert resident_kib() - before >= SIZE * 0.9 / 1024
+    assert os.sched_getaffinity(0) == cores
+
+
+def test_a_cache_that_is_smaller_than_a_piece_for_each_core_is_emptied_too() -> None:
+    Eviction(1, [min(os.sched_getaffinity(0))]).evict()
