@@ -11,6 +11,7 @@ from stitchweb.core import numbers
 
 MAX_VERDICTS = 12
 METRICS = {
+    "held_pct": "time that threads waited for a core",
     "few_blocks_pct": "time in kernels of too few blocks",
     "small_pct": "time outside of larger operations",
     "median_op_ns": "median operation",

@@ -47,6 +47,7 @@ class Limits:
     """One kernel: how near it is to its limits, and what it waits for."""
 
     id: str
+    key: str
     name: str
     sentence: str
     pictures: tuple[Shown, ...]
@@ -91,7 +92,7 @@ def spread(
     )
     plain = pictures.plain_tables(summary, prefix=prefix)
     ids = _ids(drawn, limits) | {table.id, *(row.id for row in table.rows), *(t.id for t in plain)}
-    told = findings(summary, lambda shown_in, kernel: _place(shown_in, prefix, limits, ids))
+    told = findings(summary, lambda shown_in, kernel: _place(shown_in, kernel, prefix, limits, ids))
     return {
         "prefix": prefix,
         "first": told[0] if told else None,
@@ -160,7 +161,8 @@ def _limits(summary: Mapping[str, Any], prefix: str) -> list[Limits]:
         shown = tuple(Shown(own, picture) for picture in three if picture is not None)
         if shown:
             title = str(kernel.get("short_name") or kernel.get("name") or "kernel")
-            found.append(Limits(own, title, str(_map(kernel.get("verdict")).get("sentence") or ""), shown))
+            sentence = str(_map(kernel.get("verdict")).get("sentence") or "")
+            found.append(Limits(own, str(kernel.get("key")), title, sentence, shown))
     return found[:MAX_LIMITS]
 
 
@@ -170,11 +172,11 @@ def _ids(drawn: Sequence[Shown], limits: Sequence[Limits]) -> set[str]:
     return {ident for shown in every for ident in re.findall(r' id="([^"]+)"', shown.picture.svg)}
 
 
-def _place(shown_in: str, prefix: str, limits: Sequence[Limits], ids: set[str]) -> str:
-    """The address of what evidence is shown in: the part, else its picture, else nothing."""
+def _place(shown_in: str, kernel: str, prefix: str, limits: Sequence[Limits], ids: set[str]) -> str:
+    """The address of what evidence, of the whole or of a kernel, is shown in: the part, else its picture, else nothing."""
     if not shown_in:
         return ""
-    tries = [pictures.anchor(own, shown_in) for own in (prefix, *(kernel.id for kernel in limits))]
+    tries = [pictures.anchor(own, shown_in) for own in (prefix, *(one.id for one in limits if one.key == kernel))]
     tries.append(pictures.anchor(prefix, shown_in.partition(":")[0]))
     return next((f"#{ident}" for ident in tries if ident in ids), "")
 

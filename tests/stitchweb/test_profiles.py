@@ -304,3 +304,15 @@ def test_estimates_the_least_time_and_what_no_tool_could_say_are_shown_as_such(a
     assert "Per cent of peak, an estimate from shapes" in html
     assert "1.57\u00a0ms by memory&#x27;s ceiling, 72\u00a0% reached" in html
     assert "without Nsight Compute: The counters are for administrators." in html
+
+
+def test_evidence_about_a_kernel_leads_to_that_kernels_own_picture(ada: User) -> None:
+    def kernel(key: str) -> dict[str, Any]:
+        counters = {"stalls": [{"reason": "barrier", "share_pct": 40.0}], "compute_sol_pct": 5.0, "memory_sol_pct": 6.0}
+        return {"key": key, "short_name": key, "counters": counters}
+
+    fact = {"metric": "stall_share_pct", "value": 40.0, "unit": "%", "threshold": 30.0, "shown_in": "stalls:barrier"}
+    said = {"class": "latency: stalls", "sentence": "second waits.", "kernel": "second", "evidence": [fact]}
+    row = kept(ada, kernels=[kernel("first"), kernel("second")], verdicts=[said])
+    html = client_of(ada).get(f"/profiles/{row.pk}/").content.decode()
+    assert re.findall(r'<li><span><a href="#([^"]+)">largest stall', html) == [f"p{row.pk}-k1-stalls-barrier"]
