@@ -11,7 +11,8 @@ from torch.utils.flop_counter import flop_registry
 from . import tensors
 
 _VIEWS = {"view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select",
-          "detach", "alias", "as_strided", "split", "split_with_sizes", "unbind", "chunk", "lift_fresh"}  # fmt: skip
+          "detach", "alias", "as_strided", "split", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes", "unbind",
+          "chunk", "narrow", "lift_fresh"}  # fmt: skip
 # Operations that read every element of every tensor they are given, whatever its content.
 _READ_ALL = {"add", "sub", "rsub", "mul", "div", "pow", "neg", "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "relu", "gelu",
              "silu", "mish", "elu", "leaky_relu", "hardtanh", "hardswish", "hardsigmoid", "softplus", "abs", "sin", "cos",
