@@ -1,7 +1,8 @@
 """Compares results. No user code in this process; it answers with numbers, the verdict's rules stand in the parent.
 
-Every comparison is done in double precision, in chunks, on private copies. The *truth* is the fp64 result where there is one,
-else eager's own. Places of NaN and infinity are eager's.
+Every comparison is done in double precision, in chunks, by one thread: two that wait for each other beside anything else take
+longer, and spin afterwards beside what is measured next. What is compared can change no more (`values.settled`). The *truth* is
+the fp64 result where there is one, else eager's own. Places of NaN and infinity are eager's.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 import torch
 
 from . import ceilings, tensors
+from .arm import one_thread
 from .results import Baseline, compare_leaf, differing, flattened, memory_format, squares, ties
 
 NULL_SAMPLE = 1 << 14
-SIGNAL_SAMPLE = 1 << 20  # elements at most that stand for a result when its variation over draws is measured
+SIGNAL_SAMPLE = 1 << 18  # elements at most that stand for a result when its variation over draws is measured
 
 
 class _Signal:
@@ -70,11 +72,8 @@ def _baselines(eager: list[Any], truth: list[Any] | None, payload: dict[str, Any
     return found
 
 
-def _leaves(manifest: dict[str, Any] | None, fd: int, private: bool = False) -> list[Any] | None:
-    if manifest is None:
-        return None
-    leaves = tensors.view(manifest, fd)
-    return [leaf.clone() if private and isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+def _leaves(manifest: dict[str, Any] | None, fd: int) -> list[Any] | None:
+    return None if manifest is None else tensors.view(manifest, fd)
 
 
 def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     if payload["candidate"]["tree"] != payload["eager"]["tree"]:
         return {"structure": [payload["candidate"]["tree"], payload["eager"]["tree"]], "leaves": []}
     order = _order(payload["candidate"]["tree"], payload["eager"]["tree"])
-    found = _leaves(payload["candidate"], fds["candidate"], private=True) or []
+    found = _leaves(payload["candidate"], fds["candidate"]) or []
     candidate = [found[i] for i in order]
     eager = _leaves(payload["eager"], fds["eager"]) or []
     truth = _leaves(payload.get("truth"), fds.get("truth", -1))
@@ -235,10 +234,9 @@ def handle(kind: str, payload: dict[str, Any], fds: list[int], emit: Callable[[d
     """One request. `payload["fds"]` names the descriptors in order."""
     try:
         named = dict(zip(payload.get("fds", []), fds, strict=True))
-        if kind == "compare":
-            return compare(payload, named)
-        if kind == "nulls":
-            return nulls(payload, named)
+        if kind in ("compare", "nulls"):
+            with one_thread():
+                return compare(payload, named) if kind == "compare" else nulls(payload, named)
         if kind == "signal":
             return {"signal": [signal.value() for signal in _signals.get(payload["group"], [])]}
         if kind == "ceilings":

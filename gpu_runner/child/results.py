@@ -14,7 +14,11 @@ import torch
 
 from . import tensors
 
-CHUNK = 1 << 18  # elements: three chunks in double precision stay in a common last-level cache
+CHUNK = 1 << 16  # elements: three chunks in double precision stay in a common second-level cache
+EAGER, TRUTH, CANDIDATE = range(3)
+# A chunk in double precision for each of them: new memory costs more than the arithmetic.
+_doubles: dict[int, torch.Tensor] = {}
+FEW = 1024
 SMALL_SHARE, SMALL_SAMPLE = 0.25, 1 << 14  # so many of a result below the screen's limit, seen in a sample, are looked at
 LOST, KEPT = 0.5, 0.01  # of an element: what a program misses it by, where eager misses it by no more than that
 TIE_ROUNDINGS = 4.0  # two values no further apart are a tie: each side rounds what it selects from
@@ -26,6 +30,28 @@ class _Measure:
 
     squares: float = 0.0
     peak: float = 0.0
+
+    def add(self, value: torch.Tensor, truth: torch.Tensor) -> None:
+        """Both finite and in double precision; `value` is overwritten."""
+        if value.numel():
+            error = torch.sub(truth, value, out=value)
+            self.squares += squares(error)
+            self.peak = max(self.peak, *(abs(float(end)) for end in torch.aminmax(error)))
+
+
+@dataclass
+class _Ends:
+    """The least and the largest of the elements, as long as they may be one."""
+
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, t: torch.Tensor) -> None:
+        # Hardly anything is constant, and then a few elements tell.
+        for part in (t[:FEW], t):
+            if part.numel() and not self.low < self.high:
+                least, most = torch.aminmax(part)
+                self.low, self.high = min(self.low, float(least)), max(self.high, float(most))
 
 
 @dataclass
@@ -39,27 +65,33 @@ class Baseline:
     count: int = 0
     truth_squares: float = 0.0
     error: _Measure = field(default_factory=_Measure)
-    finite: bool = True
+    finite: bool = True  # eager's
+    whole: bool = True  # eager's and the truth's
 
     @classmethod
     def of(cls, eager: torch.Tensor, truth: torch.Tensor | None, unit: float | None = None) -> Baseline:
         own = truth is not None
         base = cls(flattened(eager), flattened(eager if truth is None else truth), own, unit)
         for e, t in base.chunks():
-            fine = None
-            if not _all_finite(e) or not _all_finite(t):
-                fine = torch.isfinite(e) & torch.isfinite(t)
-                base.finite = base.finite and _all_finite(e)
-                e, t = e[fine], t[fine]
+            truth_squares = squares(t)
+            finite = _finite(t, truth_squares)
+            base.finite = base.finite and (_finite(e, squares(e)) if own else finite)
+            base.whole = base.whole and base.finite and finite
+            if not base.whole:
+                kept = torch.isfinite(e) & torch.isfinite(t)
+                e, t = e[kept], t[kept]
+                truth_squares = squares(t)
             base.count += t.numel()
-            base.truth_squares += squares(t)
+            base.truth_squares += truth_squares
             if own:
-                _measure(base.error, e, t)
+                base.error.add(e, t)
         return base
 
     def chunks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """(eager's, the truth's) elements in double precision, valid until the next chunk."""
         for start in range(0, self.eager.numel(), CHUNK):
-            yield self.eager[start : start + CHUNK], self.truth[start : start + CHUNK].double()
+            e = _double(self.eager[start : start + CHUNK], EAGER)
+            yield e, _double(self.truth[start : start + CHUNK], TRUTH) if self.own_truth else e
 
     @property
     def scale(self) -> float:
@@ -75,20 +107,23 @@ def flattened(t: torch.Tensor) -> torch.Tensor:
     return (torch.view_as_real(t) if t.is_complex() else t).reshape(-1)
 
 
-def _all_finite(t: torch.Tensor) -> bool:
-    # One pass without a temporary: the largest magnitude is finite unless some element is not.
-    return bool(torch.isfinite(torch.linalg.vector_norm(t.float() if t.itemsize < 4 else t, math.inf)))
+def _double(t: torch.Tensor, slot: int) -> torch.Tensor:
+    """A chunk in double precision, in the memory of its slot unless it is there already."""
+    if t.dtype == torch.float64 and slot == TRUTH:  # of the three it alone is never written
+        return t
+    if slot not in _doubles:
+        _doubles[slot] = torch.empty(CHUNK, dtype=torch.float64)
+    return _doubles[slot][: t.numel()].copy_(t)
+
+
+def _finite(t: torch.Tensor, total: float) -> bool:
+    """Whether all elements are finite. Where the sum of their squares is, which costs least, they are."""
+    return math.isfinite(total) or bool(torch.isfinite(t).all())
 
 
 def squares(t: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(t, dtype=torch.float64)) ** 2 if t.numel() else 0.0
-
-
-def _measure(into: _Measure, value: torch.Tensor, truth: torch.Tensor) -> None:
-    if value.numel():
-        error = truth - value
-        into.squares += squares(error)
-        into.peak = max(into.peak, float(torch.linalg.vector_norm(error, math.inf)))
+    """The sum of the squares of a tensor in double precision, of one dimension."""
+    return float(torch.dot(t, t))
 
 
 def compare_leaf(
@@ -146,18 +181,16 @@ def _exact(candidate: torch.Tensor, eager: torch.Tensor) -> dict[str, Any]:
 
 
 def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float, slack: float) -> dict[str, Any]:
-    error, nonfinite, counted, low, high = _Measure(), 0, 0, math.inf, -math.inf
+    error, nonfinite, counted, ends = _Measure(), 0, 0, _Ends()
     for number, (e, t) in enumerate(base.chunks()):
-        c = candidate[number * CHUNK : number * CHUNK + CHUNK]
-        if not (_all_finite(c) and (base.finite or _all_finite(e)) and _all_finite(t)):
+        c = _double(candidate[number * CHUNK : number * CHUNK + CHUNK], CANDIDATE)
+        if not (base.whole and _finite(c, squares(c))):
             nonfinite += int(_misplaced(c, e))
-            fine = torch.isfinite(c) & torch.isfinite(e) & torch.isfinite(t)
-            c, t = c[fine], t[fine]
-        if c.numel():
-            counted += c.numel()
-            least, most = torch.aminmax(c)
-            low, high = min(low, float(least)), max(high, float(most))
-            _measure(error, c, t)
+            kept = torch.isfinite(c) & torch.isfinite(e) & torch.isfinite(t)
+            c, t = c[kept], t[kept]
+        counted += c.numel()
+        ends.add(c)
+        error.add(c, t)
     rms = base.rms
     allowed = ratio * max(base.error.peak, slack)
     failures, first, flat = (
@@ -174,8 +207,8 @@ def _numbers(candidate: torch.Tensor, base: Baseline, rtol: float, ratio: float,
         "failures": failures,
         "first": first,
         "flat": flat,
-        "constant": counted > 1 and low == high,
-        "zero": counted > 0 and low == high == 0.0,
+        "constant": counted > 1 and ends.low == ends.high,
+        "zero": counted > 0 and ends.low == ends.high == 0.0,
         "bits_equal": torch.equal(candidate, base.eager),
     } | _small(candidate, base, rtol * base.scale)
 
@@ -187,19 +220,16 @@ def _misplaced(c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
 
 def _screen(candidate: torch.Tensor, base: Baseline, rtol: float, allowed: float) -> tuple[int, int | None, bool]:
     """(wrong elements, the first of them, whether all of them hold one value)."""
-    failures, first, scale = 0, None, base.scale
-    low, high = math.inf, -math.inf
+    failures, first, scale, ends = 0, None, base.scale, _Ends()
     for number, (e, t) in enumerate(base.chunks()):
-        c = candidate[number * CHUNK : number * CHUNK + CHUNK]
+        c = _double(candidate[number * CHUNK : number * CHUNK + CHUNK], CANDIDATE)
         bad = ((t - c).abs() > (rtol * (scale + t.abs())).clamp_min(allowed)) & torch.isfinite(e) & torch.isfinite(t)
         count = int(bad.sum())
         if count and first is None:
             first = number * CHUNK + int(bad.nonzero()[0])
-        if count:
-            least, most = torch.aminmax(c[bad])
-            low, high = min(low, float(least)), max(high, float(most))
+        ends.add(c[bad])
         failures += count
-    return failures, first, low == high
+    return failures, first, ends.low == ends.high
 
 
 def _small(candidate: torch.Tensor, base: Baseline, limit: float) -> dict[str, Any]:
@@ -221,7 +251,7 @@ def _small(candidate: torch.Tensor, base: Baseline, limit: float) -> dict[str, A
     least = torch.finfo(base.eager.dtype).tiny
     mine = theirs = 0.0
     for number, (e, t) in enumerate(base.chunks()):
-        c, size = candidate[number * CHUNK : number * CHUNK + CHUNK], t.abs()
+        c, size = _double(candidate[number * CHUNK : number * CHUNK + CHUNK], CANDIDATE), t.abs()
         at = (size > least) & (size < limit)
         size, t = size[at], t[at]
         off, eager_off = (((t - x[at]).abs() / size).nan_to_num(1.0).clamp_max(1.0) for x in (c, e))
