@@ -26,10 +26,10 @@ class Protocol(Contract):
     null_candidates: bool = True
     arms: tuple[str, ...] = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
     rounds: int = 10
-    samples_per_round: int = 10
+    samples_per_round: int = 5
     half_width: float = 0.025  # of the ratio: measured on, up to three times the rounds, until its interval is this narrow
     warmup_s: float = 0.2
-    arm_budget_s: float = 6.0  # measured time per arm at most; rounds shrink their samples to fit
+    arm_budget_s: float = 3.0  # measured time per arm at most; rounds shrink their samples to fit
     confidence: float = 0.95
     faster_ratio: float = 1.05
     second_process: bool = True
@@ -44,8 +44,8 @@ PROTOCOLS: dict[str, Protocol] = {
     for p in (
         Protocol(name="strict", sanitizers=True, fresh_process=True),
         # Inside the loop, between candidates: eager and candidate only, fewer rounds, one process.
-        Protocol(name="quick", structured_draws=False, arms=("eager",), rounds=6, samples_per_round=6, arm_budget_s=1.0,
-                 warmup_s=0.1, half_width=0.05, second_process=False),
+        Protocol(name="quick", draws=3, structured_draws=False, arms=("eager",), rounds=6, samples_per_round=3,
+                 arm_budget_s=0.5, warmup_s=0.1, half_width=0.05, second_process=False),
         # KernelBench's published semantics, for comparison only: the module as constructed (in train mode), five trials under
         # seeds that follow from 42, one set of weights, allclose against eager. Integrity checks and copied weights stay.
         Protocol(name="kernelbench", mode=Mode.AS_CONSTRUCTED, structured_draws=False, weight_draws=0,
