@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 
 _FILL, _ABSENT = 1, 2
 _PIECE = 1 << 20
@@ -15,15 +17,20 @@ _search.argtypes, _search.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_siz
 
 
 class Eviction:
-    """`size` bytes of nobody else, read by a thread on each of `cores`: a core's own caches as well as the shared one."""
+    """`size` bytes of nobody else, read by a thread on each of `cores`: a core's own caches as well as the shared one.
+
+    Getting the memory costs more than many readings: see `shared`.
+    """
 
     def __init__(self, size: int, cores: Sequence[int]) -> None:
         self._memory = mmap.mmap(-1, max(size, len(cores) * _PIECE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        # Written to, since memory that never was is one page of zeros, however much of it is read.
-        for at in range(0, len(self._memory), _PIECE):
-            self._memory[at : at + _PIECE] = bytes([_FILL]) * min(_PIECE, len(self._memory) - at)
-        self._cores, self._share = tuple(cores), len(self._memory) // len(cores)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without them; it takes longer then
+                self._memory.madvise(mmap.MADV_HUGEPAGE)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        # Written to, since memory that never was is one page of zeros, however much of it is read.
+        ctypes.memset(self._address, _FILL, len(self._memory))
+        self._cores, self._share = tuple(cores), len(self._memory) // len(cores)
 
     def evict(self) -> None:
         """Returns when all of it was read."""
@@ -36,3 +43,9 @@ class Eviction:
     def _read(self, number: int, core: int) -> None:
         os.sched_setaffinity(0, {core})  # of this thread alone
         _search(self._address + number * self._share, _ABSENT, self._share)
+
+
+@lru_cache(maxsize=1)
+def shared(size: int, cores: tuple[int, ...]) -> Eviction:
+    """This process' own, kept from timing to timing."""
+    return Eviction(size, cores)

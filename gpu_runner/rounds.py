@@ -14,6 +14,7 @@ from gpu_runner.conditions import Conditions, spoilt
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
 from gpu_runner.eviction import Eviction
+from gpu_runner.eviction import shared as shared_eviction
 from gpu_runner.findings import not_plain
 from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
@@ -89,7 +90,7 @@ class Bench:
         self.samples = {name: Samples() for name in self.arms}
         if self.job.device == "cpu":
             self.neighbours = Neighbours()
-            self.eviction = Eviction(evict_bytes("cpu"), sorted(os.sched_getaffinity(0)))
+            self.eviction = shared_eviction(evict_bytes("cpu"), tuple(sorted(os.sched_getaffinity(0))))
 
     # ---- one sample --------------------------------------------------------------------------------------------------
 

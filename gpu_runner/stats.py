@@ -68,12 +68,14 @@ def linked_ratio(
 
 
 def noise(rounds: Sequence[Sequence[float]]) -> float | None:
-    """How far two timings of one program typically lie apart, 0.01 = 1 %: an arm's even against its odd samples.
+    """How far two timings of one program typically lie apart, 0.01 = 1 %: an arm's even against its odd samples, of each round or,
+    where a round holds one alone, of each two.
 
     The half interval that holds the true ratio in two cases of three. A half holds half of the samples, so its medians spread
     √2 times as much as those of a whole arm. None with too few samples.
     """
-    ratios = [median(r[0::2]) / median(r[1::2]) for r in rounds if len(r) >= 2]
+    halves = [(r[0::2], r[1::2]) for r in rounds if len(r) >= 2] or list(zip(rounds[0::2], rounds[1::2], strict=False))
+    ratios = [median(even) / median(odd) for even, odd in halves]
     if len(ratios) < 2:
         return None
     seen = interval(ratios, TYPICAL)

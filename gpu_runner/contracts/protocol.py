@@ -45,7 +45,7 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol(name="strict", sanitizers=True, fresh_process=True),
         # Inside the loop, between candidates: eager and candidate only, fewer rounds, one process.
         Protocol(name="quick", draws=3, structured_draws=False, arms=("eager",), rounds=6, samples_per_round=3,
-                 arm_budget_s=0.5, warmup_s=0.1, half_width=0.05, second_process=False),
+                 arm_budget_s=1.0, warmup_s=0.1, half_width=0.05, second_process=False),
         # KernelBench's published semantics, for comparison only: the module as constructed (in train mode), five trials under
         # seeds that follow from 42, one set of weights, allclose against eager. Integrity checks and copied weights stay.
         Protocol(name="kernelbench", mode=Mode.AS_CONSTRUCTED, structured_draws=False, weight_draws=0,

@@ -88,6 +88,8 @@ def test_noise_is_the_spread_of_an_arm_against_itself():
     quiet = [[1.0 + generator.gauss(0, 0.001) for _ in range(10)] for _ in range(10)]
     loud = [[1.0 + generator.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
     assert noise(quiet) < 0.005 < noise(loud)
+    single = [[[first] for first, *_ in rounds] for rounds in (quiet, loud)]
+    assert noise(single[0]) < 0.005 < noise(single[1])
     assert noise([[1.0]]) is None
 
 
