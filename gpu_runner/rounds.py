@@ -257,15 +257,17 @@ class Bench:
                 return
 
     def measure(self, rounds: int | None = None) -> None:
-        """The protocol's rounds, shrunk to its budget; more of them while the ratio is vague. Raises WrongResult.
+        """The protocol's rounds, shrunk to its budget, and more of them while the ratio is vague; or just so many `rounds`.
+        Raises WrongResult.
 
         Whether to go on is asked of the interval's width alone, never of where it lies, so going on favours no answer.
         """
         started = time.monotonic()
+        most = MOST_ROUNDS if rounds is None else 1
         rounds, each = self.plan(rounds)
         budget = MOST_ROUNDS * self.protocol.arm_budget_s * len(self.arms)
         number = 0
-        while number < rounds or (self._vague() and number < MOST_ROUNDS * rounds and time.monotonic() - started < budget):
+        while number < rounds or (self._vague() and number < most * rounds and time.monotonic() - started < budget):
             if number and interferes(self.busy):
                 return
             kept = self._round_in_good_conditions(each)

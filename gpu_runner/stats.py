@@ -68,8 +68,8 @@ def linked_ratio(
 
 
 def noise(rounds: Sequence[Sequence[float]]) -> float | None:
-    """How far two timings of one program typically lie apart, 0.01 = 1 %: an arm's even against its odd samples, of each round or,
-    where a round holds one alone, of each two.
+    """How far two timings of one program typically lie apart, 0.01 = 1 %: an arm's even against its odd samples, of each round,
+    or of each two rounds where these hold one sample alone.
 
     The half interval that holds the true ratio in two cases of three. A half holds half of the samples, so its medians spread
     √2 times as much as those of a whole arm. None with too few samples.
