@@ -109,6 +109,7 @@ INSTALLED_APPS = [
     "stitchweb.teams",
     "stitchweb.programs",
     "stitchweb.runs",
+    "stitchweb.review",
 ]
 
 MIDDLEWARE = [

@@ -1,0 +1,1 @@
+"""Every write about reviews: rubric versions, projects, the queue, drafts and submissions."""

@@ -1,0 +1,207 @@
+"""Projects: what is in them, who scores in them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.events import CandidateView, View
+from gpu_runner.contracts import digest
+from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, Reviewer, Rubric
+from stitchweb.review.services.queue import release
+from stitchweb.runs.history import view_of
+from stitchweb.runs.models import ENDED, Run
+from stitchweb.teams.access import MANAGERS, REVIEWERS, require_role
+from stitchweb.teams.models import Membership, Team, User
+
+MAX_ITEMS = 10_000
+MAX_RUNS = 500  # looked through at once, the newest first
+VERDICTS = ("verified", "incorrect", "input-specialised", "hack", "build-failed", "crashed", "timed-out")
+
+
+class ProjectRefused(Exception):
+    """The project cannot be made or changed like that. The message is for the person."""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which candidates come in. Empty means any. `share` in per cent of those that fit, drawn at random; `most` of them."""
+
+    program: int | None = None
+    target: str = ""
+    verdict: str = ""
+    engineer: str = ""
+    share: int = 100
+    most: int = 200
+
+    def __post_init__(self) -> None:
+        if self.verdict and self.verdict not in VERDICTS:
+            raise ProjectRefused(f"There is no verdict {self.verdict!r}. Choose one of {', '.join(VERDICTS)}, or any.")
+        if not 1 <= self.share <= 100:
+            raise ProjectRefused("The random share is a number from 1 to 100, in per cent.")
+        if not 1 <= self.most <= MAX_ITEMS:
+            raise ProjectRefused(f"A queue takes 1 to {MAX_ITEMS} items at once.")
+
+    def runs(self, team: Team) -> Iterable[Run]:
+        """Ended runs of the team that may hold fitting candidates, newest first."""
+        runs = Run.objects.filter(team=team, status__in=ENDED, candidates__gt=0)
+        if self.program is not None:
+            runs = runs.filter(revision__program=self.program)
+        if self.target:
+            runs = runs.filter(target=self.target)
+        if self.engineer:
+            runs = runs.filter(engineer=self.engineer)
+        return runs.order_by("-pk")[:MAX_RUNS]
+
+    def fits(self, candidate: CandidateView) -> bool:
+        word = (candidate.verdict or "").partition(":")[0]
+        return bool(word and candidate.files) and self.verdict in ("", word)
+
+    @property
+    def why(self) -> str:
+        """Why an item is in the queue, without a word that would tell a verdict or an author."""
+        drawn = "all" if self.share == 100 else f"a random {self.share} %"
+        about = "this program's candidates" if self.program is not None else "the candidates that fit this queue"
+        return f"{drawn} of {about}{f' on {self.target}' if self.target else ''}"
+
+
+def content_sha256(view: View, candidate: CandidateView) -> str:
+    """What is scored: the reference's text and the candidate's files, by their content."""
+    reference = view.header.source.sha256 if view.header else ""
+    return digest({"reference": reference, "files": {path: ref.sha256 for path, ref in candidate.files.items()}})
+
+
+@transaction.atomic
+def create_project(
+    user: User, team: Team, rubric: Rubric, name: str, *, overlap: int = 2, coverage: int = 100, minutes: int = 60,
+    guidelines: str = "", synthetic: bool = False,
+) -> Project:  # fmt: skip
+    """An empty project. PermissionDenied unless the person manages the team; ProjectRefused for a number out of bounds."""
+    require_role(user, team.pk, MANAGERS)
+    if not name.strip():
+        raise ProjectRefused("Give the project a name.")
+    if not 1 <= overlap <= 9:
+        raise ProjectRefused("The overlap is the number of labels per item, 1 to 9.")
+    if not 0 <= coverage <= 100:
+        raise ProjectRefused("The coverage is a share of the items in per cent, 0 to 100.")
+    if not 5 <= minutes <= 1440:
+        raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
+    return Project.objects.create(
+        team=team, rubric=rubric, name=name.strip()[:120], overlap=overlap, coverage=coverage, guidelines=guidelines,
+        reservation_minutes=minutes, created_by=user, synthetic=synthetic,
+    )  # fmt: skip
+
+
+@transaction.atomic
+def fill(user: User, project: Project, filters: Filters) -> int:
+    """Put the fitting candidates into the queue that are not there yet; returns how many came.
+
+    Two or three queries per run looked through, at most `MAX_RUNS`. The draw is the same each time for one project.
+    """
+    require_role(user, project.team_id, MANAGERS)
+    project = Project.objects.select_for_update().get(pk=project.pk)
+    known = set(Item.objects.filter(project=project).values_list("sha256", flat=True))
+    items = []
+    for run, candidate, sha256 in _found(project, filters):
+        if sha256 in known:
+            continue
+        known.add(sha256)
+        items.append(_item(project, run, candidate, sha256, filters.why))
+        if len(items) >= filters.most:
+            break
+    Item.objects.bulk_create(items, batch_size=500)
+    Project.objects.filter(pk=project.pk).update(filters=_as_json(filters))
+    return len(items)
+
+
+def _found(project: Project, filters: Filters) -> Iterator[tuple[Run, CandidateView, str]]:
+    for run in filters.runs(project.team):
+        view = view_of(run.pk)
+        for candidate in view.candidates.values():
+            if not filters.fits(candidate):
+                continue
+            sha256 = content_sha256(view, candidate)
+            if _draw(project, sha256, "share") * 100 < filters.share:
+                yield run, candidate, sha256
+
+
+def _draw(project: Project, sha256: str, purpose: str) -> float:
+    """A number in 0..1 that is always the same for this project, content and purpose."""
+    return random.Random(f"{project.pk} {purpose} {sha256}").random()  # noqa: S311  a sample, not a secret
+
+
+def _item(project: Project, run: Run, candidate: CandidateView, sha256: str, why: str) -> Item:
+    covered = _draw(project, sha256, "coverage") * 100 < project.coverage
+    return Item(
+        project=project, run=run, candidate=candidate.id, sha256=sha256, skill=candidate.skill, why=why,
+        rank=_draw(project, sha256, "rank"), wanted=project.overlap if covered else 1,
+    )  # fmt: skip
+
+
+def _as_json(filters: Filters) -> dict[str, Any]:
+    return {key: getattr(filters, key) for key in filters.__dataclass_fields__}
+
+
+@transaction.atomic
+def set_reviewers(user: User, project: Project, chosen: Iterable[int]) -> None:
+    """Exactly these people of the team score from now on. Who leaves keeps number and labels; what they held comes free.
+
+    ProjectRefused when somebody of them may not score in the team.
+    """
+    require_role(user, project.team_id, MANAGERS)
+    project = Project.objects.select_for_update().get(pk=project.pk)
+    wanted = set(chosen)
+    able = set(
+        Membership.objects.filter(team=project.team_id, role__in=REVIEWERS, user__in=wanted).values_list("user", flat=True)
+    )
+    if wanted - able:
+        raise ProjectRefused("Somebody of these people may not score in this team. Make them a reviewer of the team first.")
+    there = {r.user_id: r for r in Reviewer.objects.filter(project=project)}
+    number = max((r.number for r in there.values()), default=0)
+    for pk in sorted(wanted - there.keys()):
+        number += 1
+        Reviewer.objects.create(project=project, user_id=pk, number=number)
+    Reviewer.objects.filter(project=project, user__in=wanted).update(left_at=None)
+    gone = Reviewer.objects.filter(project=project, left_at=None).exclude(user__in=wanted)
+    release(Assignment.objects.filter(item__project=project, user__in=gone.values("user"), state=Held.RESERVED))
+    gone.update(left_at=timezone.now())
+    _gold_for_all(project)
+
+
+@transaction.atomic
+def set_gold(user: User, project: Project, item_pk: int, gold: bool) -> None:
+    """Make an item one that every reviewer scores first, whatever the overlap; or an ordinary one again."""
+    require_role(user, project.team_id, MANAGERS)
+    item = Item.objects.select_for_update().filter(project=project, pk=item_pk).first()
+    if item is None:
+        raise ProjectRefused("There is no such item in this project.")
+    item.gold = gold
+    if not gold:
+        item.wanted = max(item.taken, project.overlap)
+    item.save(update_fields=["gold", "wanted"])
+    _gold_for_all(project)
+
+
+def _gold_for_all(project: Project) -> None:
+    people = Reviewer.objects.filter(project=project, left_at=None).count()
+    for item in Item.objects.select_for_update().filter(project=project, gold=True):
+        item.wanted = max(item.taken, people, 1)
+        item.save(update_fields=["wanted"])
+
+
+def change(user: User, project: Project, *, state: str, guidelines: str, minutes: int) -> None:
+    """What may change while people score. ProjectRefused for a reservation out of bounds."""
+    require_role(user, project.team_id, MANAGERS)
+    if not 5 <= minutes <= 1440:
+        raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
+    Project.objects.filter(pk=project.pk).update(state=state, guidelines=guidelines, reservation_minutes=minutes)
+
+
+def hidden_words() -> frozenset[str]:
+    """Words that a reviewer must not read before scoring: verdicts and kinds of hacks."""
+    return frozenset(VERDICTS) | frozenset(HACK_TYPES) - {"other"}

@@ -1,0 +1,22 @@
+"""Addresses of reviews, below /review/."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from stitchweb.review.views import items, projects, queue, rubrics
+
+urlpatterns = [
+    path("", queue.home, name="review"),
+    path("new/", projects.new_project, name="review-new"),
+    path("projects/<int:pk>/", projects.project_page, name="review-project"),
+    path("projects/<int:pk>/next", queue.next_item, name="review-next"),
+    path("projects/<int:pk>/change", projects.change_project, name="review-change"),
+    path("projects/<int:pk>/fill", projects.fill_project, name="review-fill"),
+    path("projects/<int:pk>/people", projects.people_of_project, name="review-people"),
+    path("projects/<int:pk>/items/<int:item_pk>/gold", projects.gold_of_item, name="review-gold"),
+    path("items/<int:pk>/", items.item_page, name="review-item"),
+    path("items/<int:pk>/code", items.code_panel, name="review-code"),
+    path("rubric/", rubrics.newest, name="rubric"),
+    path("rubric/<slug:key>/<int:version>/", rubrics.rubric, name="rubric-version"),
+]

@@ -1,0 +1,187 @@
+"""The page of one item: blind while it is scored, with everything that was hidden once it is."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
+
+from gpu_runner.hacks.classes import FAMILIES, WORDS
+from stitchweb.review.access import assignment_for
+from stitchweb.review.blind import Subject, subject_of
+from stitchweb.review.code import code_panel as panel_of
+from stitchweb.review.content import SIDES, Content, Lines, Problem, mark_of, problems, read_form
+from stitchweb.review.models import Assignment, Held
+from stitchweb.review.reveal import revealed
+from stitchweb.review.rubric import RubricContent
+from stitchweb.review.services.queue import SKIP_REASONS, QueueRefused, skip
+from stitchweb.review.services.reviews import NotComplete, content_of, save_draft, submit, undo
+from stitchweb.runs.spread import WISHES
+
+VIEWS = (("nothing", "code"), ("parent", "from parent"), ("reference", "from reference"))
+SURES = ((1, "low"), (2, "medium"), (3, "high"))
+
+
+def _address(pk: int) -> Any:
+    def address(anchor: str, **wishes: str) -> str:
+        return f"{reverse('review-item', args=[pk])}?{urlencode(wishes)}#{anchor}"
+
+    return address
+
+
+def _subject(request: HttpRequest, row: Assignment) -> Subject:
+    wishes = {key: request.GET[key] for key in WISHES if key in request.GET}
+    subject = subject_of(row.item, _address(row.pk), wishes)
+    if subject is None:
+        raise Http404("The candidate of this item is not stored here any more. Skip it.")
+    return subject
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def item_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The item to score, or what became of it. POST `act`: save, undo, mark, unmark, skip, submit; `Accept: application/json`
+    answers in JSON."""
+    row = assignment_for(request.user, pk)
+    if request.method == "POST":
+        return _act(request, row)
+    if row.state == Held.SUBMITTED:
+        return render(request, "review/done.html", {"section": "review", "row": row, **revealed(row)})
+    if row.state == Held.SKIPPED:
+        messages.info(request, "You skipped this item, so it went to others.")
+        return redirect("review")
+    return _page(request, row, [])
+
+
+@login_required
+@require_safe
+def code_panel(request: HttpRequest, pk: int) -> HttpResponse:
+    """The code alone, of another file or against another side."""
+    row = assignment_for(request.user, pk)
+    subject = _subject(request, row)
+    context = _code(request, row, subject, content_of(row))
+    return render(request, "review/code.html", context | {"row": row, "subject": subject})
+
+
+def _code(request: HttpRequest, row: Assignment, subject: Subject, content: Content) -> dict[str, Any]:
+    against = request.GET.get("against") or ("parent" if row.item.skill == "feedback" else "nothing")
+    rubric = row.item.project.rubric.parsed
+    return {
+        "views": VIEWS,
+        "code": panel_of(subject, against, request.GET.get("file", ""), content.marks),
+        "letters": {d.key: d.letter for d in rubric.dimensions},
+    }
+
+
+def _page(request: HttpRequest, row: Assignment, found: list[Problem], status: int = 200) -> HttpResponse:
+    rubric, content, subject = row.item.project.rubric.parsed, content_of(row), _subject(request, row)
+    done = row.item.project.items.filter(assignments__user=row.user_id, assignments__state=Held.SUBMITTED).count()
+    context = {
+        "section": "review",
+        "row": row,
+        "project": row.item.project,
+        "subject": subject,
+        "rubric": rubric,
+        "dimensions": [_dimension(d, content, row.item.skill) for d in rubric.dimensions],
+        "content": content,
+        "left": problems(content, rubric, subject.files),
+        "found": found,
+        "families": [(f, [(str(k), WORDS[k].does) for k in f.kinds]) for f in FAMILIES],
+        "skip_reasons": SKIP_REASONS.items(),
+        "sides": SIDES,
+        "sures": SURES,
+        "done": done,
+        "minutes": max(0, int((row.expires_at - timezone.now()).total_seconds() // 60)),
+        "ran_out": row.state == Held.EXPIRED,
+        **_code(request, row, subject, content),
+    }
+    return render(request, "review/item.html", context, status=status)
+
+
+def _dimension(dimension: Any, content: Content, skill: str) -> dict[str, Any]:
+    score = content.scores.get(dimension.key)
+    return {
+        "d": dimension,
+        "level": score.level if score else None,
+        "sure": score.sure if score else None,
+        "reason": score.reason if score else "",
+        "checks": score.checks if score else (),
+        "marks": [m for m in content.marks if m.dimension == dimension.key],
+        "skill": skill,
+    }
+
+
+def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
+    act, json = request.POST.get("act", "save"), request.headers.get("Accept") == "application/json"
+    try:
+        if act == "skip":
+            skip(request.user, row.pk, request.POST.get("reason", ""), request.POST.get("note", ""))  # type: ignore[arg-type]
+            messages.info(request, "Skipped. It went back to the queue for others.")
+            return redirect("review")
+        if act == "undo":
+            undo(request.user, row.pk)  # type: ignore[arg-type]
+            return _answer(request, row.pk, json)
+        saved = _save(request, row, row.item.project.rubric.parsed, act)
+        if act == "submit":
+            submit(request.user, row.pk, _subject(request, row).files)  # type: ignore[arg-type]
+            return redirect("review-item", row.pk)
+    except QueueRefused as refusal:
+        if json:
+            return JsonResponse({"refused": str(refusal)}, status=409)
+        messages.error(request, str(refusal))
+        return redirect("review-item" if act != "skip" else "review", *([row.pk] if act != "skip" else []))
+    except NotComplete as missing:
+        return _page(request, assignment_for(request.user, row.pk), missing.problems, status=422)
+    return _answer(request, row.pk, json, overtaken=saved)
+
+
+def _save(request: HttpRequest, row: Assignment, rubric: RubricContent, act: str) -> bool:
+    content = read_form(request.POST, rubric)
+    if act == "mark" and (mark := _typed_mark(request, rubric)):
+        content = content.model_copy(update={"marks": tuple(dict.fromkeys((*content.marks, mark)))})
+    if act.startswith("unmark "):
+        content = content.model_copy(update={"marks": tuple(m for m in content.marks if m.word != act[7:])})
+    based, spent = request.POST.get("draft", ""), request.POST.get("active", "")
+    saved = save_draft(
+        request.user,  # type: ignore[arg-type]
+        row.pk,
+        content,
+        based_on=int(based) if based.isdecimal() and len(based) < 18 else None,
+        active_s=float(spent) if spent.isdecimal() and len(spent) < 7 else 0.0,
+    )
+    return saved.overtaken
+
+
+def _typed_mark(request: HttpRequest, rubric: RubricContent) -> Lines | None:
+    """The mark that the plain form describes in fields of its own."""
+    said = [request.POST.get(f"new-{key}", "").strip() for key in ("dimension", "side", "first", "last", "file")]
+    said[3] = said[3] or said[2]
+    mark = mark_of("|".join(said))
+    if mark is None or mark.dimension not in rubric.by_key:
+        messages.error(request, "A mark names a file and its first and last line, as numbers.")
+        return None
+    return mark
+
+
+def _answer(request: HttpRequest, pk: int, json: bool, overtaken: bool = False) -> HttpResponse:
+    if not json:
+        back = {key: request.POST[f"at-{key}"] for key in ("file", "against") if request.POST.get(f"at-{key}")}
+        return redirect(f"{reverse('review-item', args=[pk])}?{urlencode(back)}")
+    row = assignment_for(request.user, pk)
+    content, rubric = content_of(row), row.item.project.rubric.parsed
+    told = {
+        "draft": row.draft_id,
+        "overtaken": overtaken,
+        "content": content.model_dump(mode="json"),
+        "minutes": max(0, int((row.expires_at - timezone.now()).total_seconds() // 60)),
+        "ran_out": row.state == Held.EXPIRED,
+        "left": [p.sentence for p in problems(content, rubric, {}) if "is not there" not in p.sentence],
+    }
+    return JsonResponse(told)

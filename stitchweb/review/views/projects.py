@@ -1,0 +1,144 @@
+"""Projects: made, filled, staffed and watched by those who manage the team; read by their reviewers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from stitchweb.core.once import once
+from stitchweb.programs.access import programs_for
+from stitchweb.review.access import project_for, project_to_manage, reviewer_of
+from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
+from stitchweb.review.models import Held, Item, Project, ProjectState
+from stitchweb.review.services.projects import (
+    VERDICTS,
+    ProjectRefused,
+    change,
+    create_project,
+    fill,
+    set_gold,
+    set_reviewers,
+)
+from stitchweb.runs.access import runs_for
+from stitchweb.teams.access import MANAGERS, REVIEWERS, role_of, teams_for
+from stitchweb.teams.models import Membership
+
+SHOWN = 100
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_project(request: HttpRequest) -> HttpResponse:
+    """The form of a new project; sent, it leads to the project, which is empty."""
+    teams = teams_for(request.user, MANAGERS).order_by("name")
+    if not teams.exists():
+        raise PermissionDenied("A review project needs an owner or maintainer of a team. An owner can change your role.")
+    form = NewProject(request.POST if request.method == "POST" else None, teams)
+    if request.method == "POST" and form.is_valid():
+        return once(request, lambda: _made(request, form))
+    status = 422 if request.method == "POST" else 200
+    return render(request, "review/new.html", {"section": "review", "form": form, "problems": sentences(form)}, status=status)
+
+
+def _made(request: HttpRequest, form: NewProject) -> HttpResponse:
+    project = create_project(request.user, **form.cleaned_data)  # type: ignore[arg-type]
+    return redirect("review-project", project.pk)
+
+
+@login_required
+@require_safe
+def project_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Guidelines for everybody; progress, items, people and filters for those who manage it."""
+    project = project_for(request.user, pk)
+    context: dict[str, Any] = {
+        "section": "review",
+        "project": project,
+        "scores": reviewer_of(request.user, project) is not None,
+        "manages": role_of(request.user, project.team_id) in MANAGERS,
+        "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
+    }
+    if context["manages"]:
+        context |= _managed(request, project)
+    return render(request, "review/project.html", context)
+
+
+def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
+    people = Membership.objects.filter(team=project.team_id, role__in=REVIEWERS).select_related("user").order_by("user__name")
+    parts = {r.user_id: r for r in project.reviewers.filter(left_at=None)}
+    rows = Item.objects.filter(project=project).select_related("run__revision__program").prefetch_related("assignments")
+    shown = rows.order_by("-gold", "rank")[:SHOWN]
+    runs = runs_for(request.user).filter(team=project.team_id).order_by()
+    return {
+        "people": [(m, parts.get(m.user_id)) for m in people],
+        "items": [{"item": item, "states": [a.state for a in item.assignments.all()]} for item in shown],
+        "more": max(project.items_n - SHOWN, 0),  # type: ignore[attr-defined]
+        "states": ProjectState.choices,
+        "verdicts": VERDICTS,
+        "programs": programs_for(request.user).filter(team=project.team_id)[:300],
+        "targets": runs.values_list("target", flat=True).distinct()[:50],
+        "engineers": runs.values_list("engineer", flat=True).distinct()[:50],
+        "submitted": project.items.filter(assignments__state=Held.SUBMITTED).count(),
+    }
+
+
+@login_required
+@require_POST
+def change_project(request: HttpRequest, pk: int) -> HttpResponse:
+    """State, reservation and guidelines."""
+    project = project_to_manage(request.user, pk)
+    form = ChangeForm(request.POST)
+    if form.is_valid():
+        change(request.user, project, **form.cleaned_data)  # type: ignore[arg-type]
+        messages.success(request, "Saved.")
+    else:
+        messages.error(request, sentences(form))
+    return redirect("review-project", pk)
+
+
+@login_required
+@require_POST
+def fill_project(request: HttpRequest, pk: int) -> HttpResponse:
+    """Look for candidates by the filters and put them into the queue."""
+    project = project_to_manage(request.user, pk)
+    form = FilterForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, sentences(form))
+        return redirect("review-project", pk)
+    count = fill(request.user, project, form.filters)  # type: ignore[arg-type]
+    if count:
+        messages.success(request, f"{count} item{'' if count == 1 else 's'} came into the queue.")
+    else:
+        messages.warning(request, "Nothing came: no candidate fits, or all that fit are in the queue. Loosen a filter.")
+    return redirect("review-project", pk)
+
+
+@login_required
+@require_POST
+def people_of_project(request: HttpRequest, pk: int) -> HttpResponse:
+    """Who scores from now on."""
+    project = project_to_manage(request.user, pk)
+    chosen = [int(word) for word in request.POST.getlist("user") if word.isdecimal() and len(word) < 18]
+    try:
+        set_reviewers(request.user, project, chosen)  # type: ignore[arg-type]
+        messages.success(request, "Saved.")
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("review-project", pk)
+
+
+@login_required
+@require_POST
+def gold_of_item(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+    """Make an item one that everybody scores first, or an ordinary one again."""
+    project = project_to_manage(request.user, pk)
+    try:
+        set_gold(request.user, project, item_pk, request.POST.get("gold") == "1")  # type: ignore[arg-type]
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("review-project", pk)

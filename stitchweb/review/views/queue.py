@@ -1,0 +1,64 @@
+"""Where a reviewer begins, and the way to the next item."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from stitchweb.review.access import assignments_for, project_for, projects_for, reviewer_of
+from stitchweb.review.models import Held, Reviewer
+from stitchweb.review.services.queue import QueueRefused, next_assignment, open_to
+from stitchweb.teams.access import MANAGERS, teams_for
+
+RECENT = 12
+
+
+@login_required
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    """The person's queues, what they scored last, and the projects that they manage."""
+    user = request.user
+    managed = set(teams_for(user, MANAGERS).values_list("pk", flat=True))
+    scores = set(Reviewer.objects.filter(user=user.pk, left_at=None).values_list("project", flat=True))
+    mine = assignments_for(user)
+    rows = []
+    for project in projects_for(user):
+        own = mine.filter(item__project=project)
+        rows.append({
+            "project": project,
+            "scores": project.pk in scores,
+            "manages": project.team_id in managed,
+            "held": own.filter(state=Held.RESERVED).first(),
+            "done": own.filter(state=Held.SUBMITTED).count(),
+            "left": open_to(user, project).count() if project.pk in scores else 0,
+            "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
+        })  # fmt: skip
+    context = {
+        "section": "review",
+        "rows": rows,
+        "recent": list(mine.filter(state=Held.SUBMITTED).order_by("-ended_at")[:RECENT]),
+        "may_manage": bool(managed),
+    }
+    return render(request, "review/home.html", context)
+
+
+@login_required
+@require_POST
+def next_item(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take the next item of a project and go there; back to the queues, with a sentence, when there is none."""
+    project = project_for(request.user, pk)
+    try:
+        found = next_assignment(request.user, project)
+    except QueueRefused as refusal:
+        messages.warning(request, str(refusal))
+        return redirect("review")
+    if found is None:
+        if reviewer_of(request.user, project):
+            messages.success(
+                request, f"{project.name}: nothing is left for you. Each item has its labels, or you have seen it."
+            )
+        return redirect("review")
+    return redirect("review-item", found.pk)

@@ -1,0 +1,322 @@
+"""The review pages: blind until submission, for its reviewer alone, usable without a script."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from gpu_runner.contracts import HackClass
+from stitchweb.review.models import Assignment, Draft, Held, Item, Project, Review, Rubric
+from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
+from stitchweb.runs.models import Event, Run
+from stitchweb.teams.models import Role, User
+from stitchweb.teams.services import create_user, set_role
+from tests.stitchweb.markup import well_formed
+from tests.stitchweb.views_for_tests import story
+from tests.stitchweb.world_for_tests import World, make_world, tell_run
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass
+class Desk:
+    """Two experts with a project over the told world's finished runs."""
+
+    world: World
+    project: Project
+    rita: User
+    raj: User
+
+    def client(self, user: User) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    def take(self, user: User) -> tuple[Client, str]:
+        """A signed-in client and the path of the item that the person scores now."""
+        client = self.client(user)
+        answer = client.post(f"/review/projects/{self.project.pk}/next")
+        assert answer.status_code == 302
+        assert answer.url.startswith("/review/items/")
+        return client, answer.url
+
+
+@pytest.fixture
+def desk(db: None) -> Desk:
+    return make_desk(make_world())
+
+
+def make_desk(world: World) -> Desk:
+    rita, raj = create_user("rita@example.org", name="Rita Quill"), create_user("raj@example.org", name="Raj")
+    for user in (rita, raj):
+        set_role(world.team, user, Role.REVIEWER)
+    rubric = Rubric.objects.get(key="kernels", version=1)
+    project = create_project(world.owner, world.team, rubric, "Norms", guidelines="**Read** <script>alert(1)</script>")
+    set_reviewers(world.owner, project, [rita.pk, raj.pk])
+    fill(world.owner, project, Filters())
+    return Desk(world, project, rita, raj)
+
+
+FORM = {
+    "level-anti_hacking": "4", "level-cuda_engineering": "5", "reason-cuda_engineering": "At the roof.",
+    "level-operator_coverage": "3", "level-skill_compliance": "4", "hack_level": "none",
+}  # fmt: skip
+
+
+def text_of(answer: Any) -> str:
+    return html.unescape(answer.content.decode())
+
+
+def test_the_queue_is_filled_with_each_candidate_once(desk: Desk) -> None:
+    items = list(Item.objects.filter(project=desk.project))
+    assert 3 <= len(items) == len({i.sha256 for i in items})
+    assert fill(desk.world.owner, desk.project, Filters()) == 0
+
+
+def test_filters_choose_by_verdict_share_and_number_and_do_not_tell_reviewers(desk: Desk) -> None:
+    world = desk.world
+    rubric = desk.project.rubric
+    wrong = create_project(world.owner, world.team, rubric, "Wrong ones")
+    fill(world.owner, wrong, Filters(verdict="incorrect"))
+    every = create_project(world.owner, world.team, rubric, "One", coverage=0)
+    assert fill(world.owner, every, Filters(most=1, share=90)) <= 1
+    assert set(every.items.values_list("wanted", flat=True)) <= {1}
+    assert "incorrect" not in "".join(wrong.items.values_list("why", flat=True))
+
+
+def test_guidelines_are_markdown_without_a_way_for_scripts(desk: Desk) -> None:
+    page = desk.client(desk.rita).get(f"/review/projects/{desk.project.pk}/").content.decode()
+    assert "<strong>Read</strong>" in page
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("path", ["/review/", "/review/rubric/", "/review/rubric/kernels/1/?skill=feedback", "project", "item"])
+def test_pages_of_a_reviewer_are_well_formed(desk: Desk, path: str) -> None:
+    client, item = desk.take(desk.rita)
+    path = {"project": f"/review/projects/{desk.project.pk}/", "item": item}.get(path, path)
+    answer = client.get(path)
+    assert answer.status_code == 200
+    well_formed(answer.content.decode())
+
+
+def test_who_has_no_part_in_it_finds_nothing(desk: Desk) -> None:
+    _, item = desk.take(desk.rita)
+    for user in (desk.raj, desk.world.viewer, desk.world.outsider):
+        assert desk.client(user).get(item).status_code == 404
+        assert desk.client(user).post(item, FORM).status_code == 404
+        assert desk.client(user).get(f"{item}code").status_code == 404
+    for user in (desk.world.viewer, desk.world.outsider):
+        assert desk.client(user).get(f"/review/projects/{desk.project.pk}/").status_code == 404
+    assert Client().get(item).status_code == 302
+    for act in ("change", "fill", "people"):
+        assert desk.client(desk.rita).post(f"/review/projects/{desk.project.pk}/{act}").status_code == 403
+    assert desk.client(desk.rita).get("/review/new/").status_code == 403
+
+
+# What no answer may contain before the submission, beside the rubric's and the palette's own words.
+HIDDEN = [
+    "Ada Byron", "ada@example.org", "input-specialised", "build-failed", "timed-out", "full-precision", "reordered",
+    "no-own-kernels", "offline",
+]  # fmt: skip
+
+
+def every_page_before(desk: Desk, user: User) -> list[str]:
+    client, item = desk.take(user)
+    parts = [
+        f"{item}code?against={a}&file={f}" for a in ("nothing", "parent", "reference") for f in ("model_new.py", "reference.py")
+    ]
+    paths = ["/review/", f"/review/projects/{desk.project.pk}/", item, f"{item}?against=reference", *parts]
+    pages = [text_of(client.get(path)) for path in paths]
+    pages.append(text_of(client.post(item, {**FORM, "act": "save"}, headers={"accept": "application/json"})))
+    pages.append(text_of(client.post(item, {"act": "submit"})))
+    return pages
+
+
+def test_no_answer_before_the_submission_holds_a_hidden_word(desk: Desk) -> None:
+    seen = 0
+    while Item.objects.filter(project=desk.project).exclude(assignments__user=desk.rita).exists():
+        for page in every_page_before(desk, desk.rita):
+            assert [word for word in HIDDEN if word.lower() in page.lower()] == []
+            seen += 1
+        client, item = desk.take(desk.rita)
+        assert client.post(item, {**FORM, "act": "submit"}).status_code == 302
+    assert seen > 20
+
+
+FRESH = re.compile(r'(csrfmiddlewaretoken" value="|X-CSRFToken": "|data-now=")[^"]*')  # what differs between any two answers
+
+
+def told_as(world: World, **lies: Any) -> Run:
+    """The told run, its candidates with another verdict, author and suspicion, by another owner."""
+    events, blobs = story()
+    changed = []
+    for event in events:
+        payload = dict(event.payload)
+        if event.kind == "candidate.changed" and payload.get("verdict"):
+            check = payload.get("check")
+            payload |= {"verdict": lies["verdict"], "sentence": lies["says"], "title": lies["says"], "labels": lies["labels"],
+                        "finding": lies["says"], "note": lies["says"]}  # fmt: skip
+            if check:
+                payload["check"] = check | {"hack": lies["hack"], "suspects": [lies["hack"]] if lies["hack"] else []}
+        if event.kind == "run.created":
+            payload |= {"engineers": dict.fromkeys(payload["engineers"], lies["engineer"])}
+        changed.append(event.model_copy(update={"payload": payload}))
+    return tell_run(world.revision, lies["owner"], changed, blobs)
+
+
+def test_the_page_of_a_cheat_is_to_the_letter_that_of_an_honest_program(desk: Desk) -> None:
+    """The same measurements under other verdicts, classes, authors and owners give the same page: nothing seeps through."""
+    world = desk.world
+    cache = str(HackClass.OUTPUT_CACHE)
+    honest = told_as(world, verdict="verified", says="It is right.", labels=["full-precision"], hack=None, engineer="offline",
+                     owner=world.owner)  # fmt: skip
+    cheat = told_as(world, verdict=f"hack:{cache}", says="It remembers.", labels=["reordered"], hack=cache, owner=world.viewer,
+                    engineer="llm:acme/gigacoder-9")  # fmt: skip
+    client, item = desk.take(desk.rita)
+    row = Assignment.objects.get(user=desk.rita)
+    pages = []
+    for run in (honest, cheat):
+        Item.objects.filter(pk=row.item_id).update(run=run, candidate="c5")
+        for path in (item, f"{item}?against=reference", f"{item}code?against=parent"):
+            pages.append(
+                re.sub(r'(csrfmiddlewaretoken" value="|X-CSRFToken": "|data-now=")[^"]*', r"\1", text_of(client.get(path)))
+            )
+    assert pages[:3] == pages[3:]
+    assert "DRAM" in pages[0] or "Timing" in pages[0]
+
+
+def test_a_peer_is_not_seen_before_and_is_seen_under_a_number_after(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    client.post(item, {**FORM, "comment": "the tile is too small", "act": "submit"})
+    pages = every_page_before(desk, desk.raj)
+    assert not any("too small" in page or "reviewer 1" in page or "Rita" in page for page in pages)
+    other, item = desk.take(desk.raj)
+    other.post(item, {**FORM, "level-operator_coverage": "1", "reason-operator_coverage": "one op", "act": "submit"})
+    page = text_of(other.get(item))
+    assert "reviewer 1" in page
+    assert "the tile is too small" in page
+    assert "2 apart" in page
+    assert "Ada Byron" in page
+    assert "Rita" not in page
+    well_formed(other.get(item).content.decode())
+
+
+def test_the_plain_form_saves_marks_undoes_and_submits(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    assert not Draft.objects.exists()
+    page = client.get(item).content.decode()
+    path = re.search(r'name="new-file" value="([^"]+)"', page)[1]  # type: ignore[index]
+    new = {"new-dimension": "cuda_engineering", "new-side": "candidate", "new-first": "2", "new-last": "4", "new-file": path}
+    marked = {**FORM, "reason-cuda_engineering": "", **new}
+    assert client.post(item, {**marked, "act": "mark"}).status_code == 302
+    page = client.get(item).content.decode()
+    word = f"cuda_engineering|candidate|2|4|{path}"
+    assert page.count(f'name="mark" value="{word}"') == 1
+    client.post(item, {**FORM, "mark": word, "act": f"unmark {word}"})
+    assert 'name="mark"' not in client.get(item).content.decode()
+    client.post(item, {"act": "undo"})
+    assert 'name="mark"' in client.get(item).content.decode()
+    answer = client.post(item, {**FORM, "reason-cuda_engineering": "", "mark": word, "act": "submit"})
+    assert answer.status_code == 302
+    review = Review.objects.get()
+    assert (review.user, review.hack_level, review.blind) == (desk.rita, "none", True)
+    assert review.marks.get().file == path
+    assert "scored" in text_of(client.get(item))
+
+
+def test_what_is_missing_is_said_with_the_draft_kept(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    answer = client.post(item, {"level-anti_hacking": "1", "comment": "hm", "act": "submit"})
+    assert answer.status_code == 422
+    page = text_of(answer)
+    for says in ("level 1 needs marked lines or a sentence", "CUDA Engineering has no level yet", "The hack level is open"):
+        assert says in page
+    assert "hm</textarea>" in page
+    assert Assignment.objects.get().state == Held.RESERVED
+
+
+def test_autosave_answers_what_is_left_and_for_how_long(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    told = client.post(
+        item, {**FORM, "hack_level": "", "act": "save", "active": "3"}, headers={"accept": "application/json"}
+    ).json()
+    assert told["left"] == ["The hack level is open. Press H."]
+    assert told["minutes"] >= 58
+    assert told["content"]["scores"]["cuda_engineering"]["level"] == 5
+    again = client.post(item, {**FORM, "act": "undo"}, headers={"accept": "application/json"}).json()
+    assert again["draft"] is None
+
+
+def test_skipping_gives_a_reason_and_leads_back(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    answer = client.post(item, {"act": "skip", "reason": "too-long"}, follow=True)
+    assert "Skipped" in text_of(answer)
+    assert client.get(item).status_code == 302
+    assert client.post(item, {**FORM, "act": "save"}, headers={"accept": "application/json"}).status_code == 409
+
+
+def test_a_name_in_the_code_is_masked_line_by_line(desk: Desk) -> None:
+    from stitchweb.review.blind import HIDDEN as MASK
+    from stitchweb.review.blind import Mask
+
+    mask = Mask(["Ada Byron", "llm:acme/coder"])
+    assert mask.code("// by ada byron\nint x;\n") == f"// by {MASK}\nint x;\n"
+    assert mask.prose("it looks like output_cache, verified") == f"it looks like {MASK}, {MASK}"
+    assert mask.code("verified = output_cache(x)") == "verified = output_cache(x)"
+
+
+def test_a_candidate_that_is_gone_can_only_be_skipped(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    Event.objects.all().delete()
+    assert client.get(item).status_code == 404
+    assert client.post(item, {"act": "skip", "reason": "cannot-read"}).status_code == 302
+
+
+def test_the_manager_makes_fills_and_staffs_a_project_by_forms(desk: Desk) -> None:
+    world = desk.world
+    client = desk.client(world.owner)
+    well_formed(client.get("/review/new/").content.decode())
+    form = {
+        "team": world.team.pk,
+        "rubric": desk.project.rubric_id,
+        "name": "Second",
+        "overlap": 3,
+        "coverage": 50,
+        "minutes": 30,
+    }
+    assert client.post("/review/new/", {**form, "overlap": 12}).status_code == 422
+    path = client.post("/review/new/", form).url
+    assert client.post(f"{path}fill", {"share": 100, "most": 50}).status_code == 302
+    assert client.post(f"{path}people", {"user": [desk.rita.pk]}).status_code == 302
+    assert client.post(f"{path}change", {"state": "paused", "minutes": 45, "guidelines": "Look twice."}).status_code == 302
+    project = Project.objects.get(name="Second")
+    assert project.items.count() >= 3
+    assert (project.state, project.reservation_minutes, project.guidelines) == ("paused", 45, "Look twice.")
+    page = client.get(path)
+    well_formed(page.content.decode())
+    assert "Look twice." in text_of(page)
+    answer = desk.client(desk.rita).post(f"{path}next", follow=True)
+    assert "not open" in text_of(answer)
+
+
+def test_the_item_page_asks_the_database_no_more_for_a_long_queue(desk: Desk) -> None:
+    client, item = desk.take(desk.rita)
+    client.get(item)
+    with CaptureQueriesContext(connection) as few:
+        client.get(item)
+    some = desk.project.items.first()
+    assert some is not None
+    Item.objects.bulk_create(
+        Item(project=desk.project, run=some.run, candidate="c1", sha256=f"{i:064x}", skill="feedback", why="", rank=2, wanted=2)
+        for i in range(300)
+    )
+    with CaptureQueriesContext(connection) as many:
+        client.get(item)
+    assert len(many) == len(few) <= 30
