@@ -58,7 +58,7 @@ def test_operands_are_read_as_they_lie(written: Written) -> None:
 
 
 def test_one_graph_pays_where_the_host_is_slower_than_the_device(written: Written) -> None:
-    assert written["many small", "sm_90"]["kinds"]["replay"] > 2
+    assert written["many small", "sm_90"]["kinds"]["replay"] > 1.5
     assert written["linear with epilogue", "sm_90"]["kinds"].get("replay", 1.0) < 1.1
     assert "replay" not in written["changes its input", "sm_90"]["kinds"]
 
