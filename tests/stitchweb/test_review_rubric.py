@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+from django.core.management import CommandError, call_command
 from pydantic import ValidationError
 
-from stitchweb.review.models import Rubric
+from stitchweb.review.demo import SCORED
+from stitchweb.review.models import Project, Review, Rubric
 from stitchweb.review.rubric import LEVELS, RubricContent, shipped
 from stitchweb.review.services.projects import create_project
 from stitchweb.review.services.rubrics import RubricFrozen, ensure_rubrics
+from stitchweb.runs.demo.store import Size, seed
 from tests.conftest import World
 
 
@@ -54,3 +59,18 @@ def test_an_unused_version_is_renewed_and_a_used_one_is_not(world: World) -> Non
         ensure_rubrics([changed(content)])
     assert Rubric.objects.get(pk=row.pk).content == content.model_dump(mode="json")
     assert [str(r) for r in ensure_rubrics([changed(content).model_copy(update={"version": 2})])] == ["kernels/2"]
+
+
+@pytest.mark.django_db
+def test_the_synthetic_project_needs_synthetic_runs_says_what_it_is_and_is_made_once() -> None:
+    with pytest.raises(CommandError, match="seed_demo"):
+        call_command("seed_review")
+    seed(Size(programs=1, runs=3, events=0), lambda line: None)
+    for _ in range(2):
+        call_command("seed_review", stdout=StringIO())
+    project = Project.objects.get()
+    assert project.synthetic
+    assert project.items.count() >= SCORED
+    reviews = Review.objects.all()
+    assert len(reviews) == SCORED
+    assert {r.reason for review in reviews for r in review.ratings.all()} == {"Made up by seed_review."}

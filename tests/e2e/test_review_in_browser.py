@@ -1,0 +1,124 @@
+"""Reviews in a real browser: scored by key alone, kept through a reload and on another device, accessible, without a script."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browsing import WAIT, opened, violations
+from tests.e2e.site import Site
+
+pytestmark = pytest.mark.e2e
+
+_DESK = """
+import django; django.setup()
+from types import SimpleNamespace
+from stitchweb.teams.models import Team, User
+from tests.stitchweb.test_review_pages import make_desk
+desk = make_desk(SimpleNamespace(team=Team.objects.get(name="Kernel team"), owner=User.objects.get(email="ada@example.org")))
+print(desk.project.pk)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(site: Site) -> str:
+    """The path of a project in which rita and raj score."""
+    return f"/review/projects/{int(site._python(_DESK).split()[-1])}/"
+
+
+def started(browser: Browser, site: Site, who: str, **options: object) -> Page:
+    page = opened(browser, site, who=who, **options)  # type: ignore[arg-type]
+    page.goto(f"{site.base}/review/")
+    page.get_by_role("button", name=re.compile("Start|Go on")).first.click()
+    page.wait_for_url(re.compile("/review/items/"))
+    return page
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_an_item_is_scored_by_key_alone_and_the_next_one_opens(browser: Browser, site: Site, project: str) -> None:
+    page = started(browser, site, "rita")
+    first = page.url
+    page.complaints.clear()
+    press(page, "a", "4", "e", "5")
+    press(page, "j", "j", "Shift+J", "2")  # marks two lines for the second dimension
+    expect(page.locator("#dim-cuda_engineering [name=mark]")).to_have_count(1)
+    expect(page.locator("#code .eg b").first).to_have_text("E")
+    press(page, "s", "3", "o", "2", "r")
+    page.keyboard.type("Only the cheap end; 4 and h are text here.")
+    press(page, "Escape", "h")
+    page.keyboard.type("decorative")
+    press(page, "Enter", "Escape")
+    expect(page.locator("#kind-decorative_kernel")).to_be_checked()
+    expect(page.locator("#left")).to_have_text("1 open", timeout=WAIT)
+    page.locator("#hack-none").focus()
+    press(page, "ArrowRight", "ArrowRight")
+    expect(page.locator("#left")).to_have_text("complete", timeout=WAIT)
+    press(page, "Control+Enter")
+    page.get_by_text("What was hidden", exact=True).wait_for(timeout=WAIT)
+    assert violations(page) == []
+    press(page, "n")
+    page.wait_for_function("was => location.href !== was && location.pathname.includes('/items/')", arg=first, timeout=WAIT)
+    assert page.complaints == []
+    page.context.close()
+
+
+def test_a_draft_survives_a_reload_goes_on_elsewhere_and_is_undone(browser: Browser, site: Site, project: str) -> None:
+    page = started(browser, site, "raj")
+    press(page, "e", "3", "c")
+    page.keyboard.type("half a thought")
+    expect(page.locator("#saved")).to_contain_text("Draft saved", timeout=WAIT)
+    other = started(browser, site, "raj")
+    assert other.url == page.url
+    assert other.input_value("#comment") == "half a thought"
+    expect(other.locator("#cuda_engineering-3")).to_be_checked()
+    page.reload()
+    assert page.input_value("#comment") == "half a thought"
+    press(page, "u")
+    expect(page.locator("#comment")).to_have_value("", timeout=WAIT)
+    expect(page.locator("#cuda_engineering-3")).to_be_checked()
+    page.context.close()
+    other.context.close()
+
+
+def test_what_is_typed_while_the_site_is_away_is_kept_and_sent_later(browser: Browser, site: Site, project: str) -> None:
+    page = started(browser, site, "raj")
+    page.context.set_offline(True)
+    press(page, "c")
+    page.keyboard.type("typed in a tunnel")
+    expect(page.locator("#saved")).to_contain_text("Not saved", timeout=WAIT)
+    page.context.set_offline(False)
+    page.reload()
+    assert page.input_value("#comment") == "typed in a tunnel"
+    expect(page.locator("#saved")).to_contain_text("Draft saved", timeout=WAIT)
+    page.context.close()
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
+def test_review_pages_fit_are_quiet_and_accessible(browser: Browser, site: Site, project: str, width: int, theme: str) -> None:
+    page = started(browser, site, "raj", width=width, theme=theme)
+    pages = [page.url.removeprefix(site.base), "/review/", "/review/rubric/", project]
+    managed = opened(browser, site, width=width, theme=theme)
+    for reader, paths in ((page, pages), (managed, [project, "/review/new/"])):
+        reader.complaints.clear()
+        for path in paths:
+            reader.goto(site.base + path)
+            assert reader.evaluate("document.documentElement.scrollWidth") == width, path
+            assert violations(reader) == [], path
+        assert reader.complaints == []
+        reader.context.close()
+
+
+def test_without_a_script_an_item_is_scored_with_buttons(browser: Browser, site: Site, project: str) -> None:
+    page = started(browser, site, "raj", script=False)
+    page.fill("[name=new-first]", "3")
+    page.get_by_role("button", name="Mark", exact=True).click()
+    assert page.locator("#dim-anti_hacking [name=mark]").count() == 1
+    page.get_by_role("button", name="Submit").click()
+    assert page.get_by_role("alert").get_by_text("has no level yet").first.is_visible()
+    page.context.close()
