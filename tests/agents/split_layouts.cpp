@@ -176,6 +176,17 @@ static void split_errors(double& of_tf32, double& of_half) {
     of_tf32 *= 1 << 24, of_half *= 1 << 24;
 }
 
+static long wrong_scales() {
+    long wrong = 0;
+    for (uint32_t bits = 1; bits < 0x7F800000u; bits += 4093) {
+        const int exponent = scale_exponent(bits);
+        const double scaled = double(float_of(bits)) * float_of(power_bits(exponent)), top = std::ldexp(1.0, TOP + 1);
+        wrong += scaled >= top || (scaled < top / 2 && exponent != 126);
+        wrong += double(float_of(power_bits(exponent))) * float_of(power_bits(-exponent)) != 1.0;
+    }
+    return wrong + scale_exponent(0) + scalable(0x7F800000u) + scalable(0x7FFFFFFFu);
+}
+
 static double truncate(double x) {  // to 24 bits, towards zero, as the tensor core does after adding
     int exponent;
     const double m = std::frexp(x, &exponent);
@@ -226,6 +237,7 @@ static double error_ratio(bool halves, bool normal, int depth, int run) {
 int main() {
     for (int i = 0; i < 4; ++i) std::printf("products_%d%d %ld\n", i / 2, i % 2, wrong_products(i / 2, i % 2));
     std::printf("bank_conflicts %d\nplanes %ld\ntiles %ld\n", bank_conflicts(), wrong_planes(), wrong_tiles());
+    std::printf("scales %ld\n", wrong_scales());
     double of_tf32, of_half;
     split_errors(of_tf32, of_half);
     std::printf("split_tf32 %.3f\nsplit_half %.3f\n", of_tf32, of_half);

@@ -64,6 +64,10 @@ def test_every_tile_of_the_result_is_made_once(seen: dict[str, float]) -> None:
     assert seen["tiles"] == 0
 
 
+def test_every_row_is_scaled_into_fp16s_range_by_what_can_be_undone(seen: dict[str, float]) -> None:
+    assert seen["scales"] == 0
+
+
 def test_two_terms_keep_float32s_mantissa_within_two_roundings(seen: dict[str, float]) -> None:
     assert seen["split_tf32"] <= 2.0
     assert seen["split_half"] <= 2.0
@@ -75,8 +79,7 @@ def test_short_runs_on_the_tensor_core_are_no_less_accurate_than_float32(
     seen: dict[str, float], terms: str, numbers: str, run: int
 ) -> None:
     """With the runs that the templates use; whole sums on the tensor core would be several times worse."""
-    header = {"tf32": "gemm_tf32.cuh", "half": "gemm_half.cuh"}[terms]
-    assert re.search(rf"\bRUN = {run}\b", (HEADERS / header).read_text())
+    assert f"#define {terms.upper()}_RUN {run}\n" in (HEADERS / f"gemm_{terms}.cuh").read_text()
     assert seen[f"ratio_{terms}_{numbers}_{run}"] < 1.0
     assert seen[f"ratio_{terms}_{numbers}_4096"] > 2.0
 

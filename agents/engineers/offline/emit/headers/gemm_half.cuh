@@ -280,13 +280,10 @@ __global__ void __launch_bounds__(THREADS, 1)
 // Starts the product of packed operands: one block for each multiprocessor, or for each tile where there are fewer.
 template <class Finish>
 inline void start(Packed a, Packed b, long rows, long columns, long depth, const int* wide, Finish finish, cudaStream_t stream) {
-    int device = 0, processors = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
     const long tiles = split::panels(rows, PANEL_ROWS) * split::panels(columns, PANEL_ROWS);
     auto kernel = product<Finish>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
-    kernel<<<unsigned(tiles < processors ? tiles : processors), THREADS, SHARED_BYTES, stream>>>(
+    kernel<<<unsigned(tiles < tf32::processors() ? tiles : tf32::processors()), THREADS, SHARED_BYTES, stream>>>(
         a, b, rows, columns, split::panels(depth, PANEL_K), wide, finish);
 }
 

@@ -128,17 +128,12 @@ __device__ __noinline__ float plain(const Operand& a, const Operand& b, long dep
     return sum;
 }
 
-// `only_if`: where given, nothing is done unless it points to something else than 0. `finish(row, column, sums)` gets two
-// neighbouring columns when both exist and N is even, else one.
+// One tile of C. `finish(row, column, sums)` gets two neighbouring columns when N is even, else one.
 template <bool A_ALONG_K, bool B_ALONG_K, int WIDTH, class Finish>
-__global__ void __launch_bounds__(THREADS, 1) product(Operand a, Operand b, long depth, const int* only_if, Finish finish) {
-    extern __shared__ __align__(128) unsigned char memory[];
-    if (only_if != nullptr && *only_if == 0) return;
+__device__ __forceinline__ void tile(const Operand& a, const Operand& b, long depth, long tile_m, long tile_n, uint32_t base,
+                                     const Finish& finish) {
     constexpr uint32_t A_BYTES = split::tile_words(TILE, A_ALONG_K) * 4, B_BYTES = split::tile_words(TILE, B_ALONG_K) * 4;
-    const uint32_t base = shared_address(memory);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row0 = warp / 4 * WARP_M, column0 = warp % 4 * WARP_N;
-    long tile_m, tile_n;
-    split::tile_of(blockIdx.x, split::panels(a.rows, TILE), split::panels(b.rows, TILE), tile_m, tile_n);
     const long tiles_k = split::panels(depth, split::TILE_K);
     auto load = [&](long t) {
         if (t < tiles_k) {
@@ -165,6 +160,8 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operand a, Operand b, long
             }
         }
     }
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();  // before the next tile's first loads
     const long row_at = tile_m * TILE + row0, column_at = tile_n * TILE + column0;
     bool odd = false;
 #pragma unroll
@@ -192,6 +189,26 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operand a, Operand b, long
     }
 }
 
+// `only_if`: where given, nothing is done unless it points to something else than 0.
+template <bool A_ALONG_K, bool B_ALONG_K, int WIDTH, class Finish>
+__global__ void __launch_bounds__(THREADS, 1) product(Operand a, Operand b, long depth, const int* only_if, Finish finish) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    if (only_if != nullptr && *only_if == 0) return;
+    const long tiles_m = split::panels(a.rows, TILE), tiles_n = split::panels(b.rows, TILE);
+    for (long number = blockIdx.x; number < tiles_m * tiles_n; number += gridDim.x) {
+        long m, n;
+        split::tile_of(number, tiles_m, tiles_n, m, n);
+        tile<A_ALONG_K, B_ALONG_K, WIDTH>(a, b, depth, m, n, shared_address(memory), finish);
+    }
+}
+
+inline int processors() {
+    int device = 0, count = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count;
+}
+
 // Starts the product on `stream`. The result is the runtime's error code, 0 when all is well.
 template <bool A_ALONG_K, bool B_ALONG_K, class Finish>
 inline int launch(Operand a, Operand b, long depth, const int* only_if, Finish finish, cudaStream_t stream) {
@@ -200,7 +217,9 @@ inline int launch(Operand a, Operand b, long depth, const int* only_if, Finish f
     constexpr int BYTES = STAGES * 4 * (split::tile_words(TILE, A_ALONG_K) + split::tile_words(TILE, B_ALONG_K));
     auto kernel = wide ? product<A_ALONG_K, B_ALONG_K, 4, Finish> : product<A_ALONG_K, B_ALONG_K, 1, Finish>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
-    kernel<<<unsigned(tiles), THREADS, BYTES, stream>>>(a, b, depth, only_if, finish);
+    // What is rarely done at all should cost no more than one short wave of blocks.
+    const long most = only_if == nullptr ? tiles : processors();
+    kernel<<<unsigned(tiles < most ? tiles : most), THREADS, BYTES, stream>>>(a, b, depth, only_if, finish);
     return int(cudaPeekAtLastError());
 }
 
