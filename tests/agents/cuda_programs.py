@@ -30,6 +30,10 @@ PROGRAMS = {
         "self.a = nn.Linear(1000, 1000)\nself.s = nn.Parameter(torch.ones(1000))"),
     "both operands turned": program(
         "return torch.relu(x.t() @ y.t())", "torch.randn(900, 1301), torch.randn(1201, 900)", "", "x, y"),
+    "norm and loss": program(
+        "y = F.relu(self.n(x))\nreturn ((x - t[:, :, None, None]) ** 2).mean(), y",
+        "torch.randn(64, 16, 128, 128), torch.randn(64, 16)",
+        "self.n = nn.BatchNorm2d(16)", "x, t"),
     "skinny": program("return self.a(x)", "torch.randn(64, 4096)", "self.a = nn.Linear(4096, 4096)"),
     "gapped operand": program("return x[:, ::2] @ y", "torch.randn(1024, 2048), torch.randn(1024, 1024)", "", "x, y"),
     "many small": program("for _ in range(6):\n    x = torch.sin(x) + 1\nreturn x", "torch.randn(8, 8)"),

@@ -76,8 +76,9 @@ def test_kernels_played_thread_by_thread_compute_what_the_reference_does(written
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-def test_written_kernels_compile(written: Written, tmp_path: Path) -> None:
-    row = written["both operands turned", "sm_90"]
+@pytest.mark.parametrize("name", ["both operands turned", "norm and loss"])
+def test_written_kernels_compile(written: Written, tmp_path: Path, name: str) -> None:
+    row = written[name, "sm_90"]
     files = {path: text for path, text in row["files"].items() if path.startswith("kernels/")}
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)

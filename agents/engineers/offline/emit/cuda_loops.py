@@ -166,6 +166,8 @@ class CudaEmitter(ValueWriter):
             self.accumulators[value] = self.names.fresh("total")
             out(f"double {self.accumulators[value]} = {START[value.fn]};")
         step = launch.blocks * launch.each
+        if self.form == "points":
+            out("#pragma unroll 4")
         with out.block(f"for ({kind} item = {first}; item < {launch.items}; item += {step}) {{"):
             self.decode("item", axes)
             self.passes(set(axes))
