@@ -21,7 +21,7 @@ def on_cpu(candidate: CandidateFiles) -> CandidateFiles:
         elif path == "model_new.py":
             text = text.replace(".is_cuda", ".is_cpu").replace("torch.cuda.current_stream().cuda_stream", "None")
         elif path == "candidate.toml":
-            text = 'flags = ["-O2", "-std=c++17"]\n'
+            text = 'flags = ["-std=c++17"]\n'
         files[path] = text
     if any(path.endswith(".cpp") for path in files):
         files["kernels/cuda_on_cpu.h"] = SHIM.read_text()
