@@ -24,10 +24,14 @@ from gpu_runner.profile import read_profile  # noqa: E402
 from gpu_runner.profile.reading import finished  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
+from stitchweb.review.content import Content, Score  # noqa: E402
+from stitchweb.review.services.projects import set_reviewers  # noqa: E402
+from stitchweb.review.services.queue import next_assignment  # noqa: E402
+from stitchweb.review.services.reviews import save_draft, submit  # noqa: E402
 from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
 from stitchweb.runs.runners import heard, started  # noqa: E402
-from stitchweb.teams.models import Team, User  # noqa: E402
-from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
+from stitchweb.teams.models import Role, Team, User  # noqa: E402
+from stitchweb.teams.services import create_team, create_user, make_login_link, set_role  # noqa: E402
 from tests.stitchweb.parts_for_tests import (  # noqa: E402
     KERNEL,
     REFERENCE,
@@ -38,6 +42,7 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
     quick_timing,
     status_line,
 )
+from tests.stitchweb.review_world import make_desk  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 
@@ -284,11 +289,33 @@ def _people() -> Pages:
     }  # fmt: skip
 
 
+def _reviews(team: Team, owner: User) -> Pages:
+    """A project in which rosa has scored one item and holds another, and rita and raj have not begun."""
+    desk = make_desk(team, owner)
+    rosa = create_user("rosa@example.org", name="Rosa")
+    set_role(team, rosa, Role.REVIEWER)
+    set_reviewers(owner, desk.project, [rosa.pk, desk.rita.pk, desk.raj.pk])
+    scores = {d.key: Score(level=4) for d in desk.project.rubric.parsed.dimensions}
+    done = next_assignment(rosa, desk.project)
+    assert done is not None
+    save_draft(rosa, done.pk, Content(scores=scores, hack_level="none"))
+    submit(rosa, done.pk, {})
+    held = next_assignment(rosa, desk.project)
+    assert held is not None
+    project = f"/review/projects/{desk.project.pk}/"
+    return {
+        "review-project": ("ada", project), "review-new": ("ada", "/review/new/"), "review-rubric": ("ada", "/review/rubric/"),
+        "review-none": ("nemo", "/review/"), "review-home": ("rosa", "/review/"), "review-guidelines": ("rosa", project),
+        "review-item": ("rosa", f"/review/items/{held.pk}/"), "review-done": ("rosa", f"/review/items/{done.pk}/"),
+    }  # fmt: skip
+
+
 def main() -> None:
     program = Program.objects.get(name="layernorm_gelu")
     revision = program.revisions.get()
     owner = User.objects.get(email="ada@example.org")
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
+    pages |= _reviews(program.team, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

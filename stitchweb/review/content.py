@@ -112,15 +112,19 @@ def _text(value: str) -> str:
     return value.replace("\r\n", "\n").replace("\x00", "")[:MAX_TEXT]
 
 
-def problems(content: Content, rubric: RubricContent, files: Files) -> list[Problem]:
-    """All that keeps a review from being submitted, in the order of the page."""
+def problems(content: Content, rubric: RubricContent, files: Files | None = None) -> list[Problem]:
+    """All that keeps a review from being submitted, in the order of the page. Without `files` marks are taken as they are."""
     found = [p for d in rubric.dimensions for p in _of_dimension(content, rubric, d.key)]
     found += _of_hacks(content)
-    for mark in content.marks:
-        text = files.get(mark.side, {}).get(mark.file)
-        if text is None or mark.first < 1 or mark.last > len(lines_of(text)):
-            found.append(Problem(f"dim-{mark.dimension}", f"The mark {mark.place} is not there: remove it."))
+    if files is not None:
+        gone = [mark for mark in content.marks if not _is_there(mark, files)]
+        found += [Problem(f"dim-{mark.dimension}", f"The mark {mark.place} is not there: remove it.") for mark in gone]
     return found
+
+
+def _is_there(mark: Lines, files: Files) -> bool:
+    text = files.get(mark.side, {}).get(mark.file)
+    return text is not None and 1 <= mark.first <= mark.last <= len(lines_of(text))
 
 
 def _of_dimension(content: Content, rubric: RubricContent, key: str) -> list[Problem]:

@@ -12,20 +12,11 @@ from tests.e2e.site import Site
 
 pytestmark = pytest.mark.e2e
 
-_DESK = """
-import django; django.setup()
-from types import SimpleNamespace
-from stitchweb.teams.models import Team, User
-from tests.stitchweb.test_review_pages import make_desk
-desk = make_desk(SimpleNamespace(team=Team.objects.get(name="Kernel team"), owner=User.objects.get(email="ada@example.org")))
-print(desk.project.pk)
-"""
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def project(site: Site) -> str:
     """The path of a project in which rita and raj score."""
-    return f"/review/projects/{int(site._python(_DESK).split()[-1])}/"
+    return site.pages["review-project"]
 
 
 def started(browser: Browser, site: Site, who: str, **options: object) -> Page:

@@ -1,13 +1,13 @@
-"""A review project for tests: a run with candidates, people who score, items in a queue."""
+"""Review projects for tests: people who score, items in a queue, over bare rows or over told runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from stitchweb.review.models import Item, Project, Rubric
-from stitchweb.review.services.projects import create_project, set_reviewers
+from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
 from stitchweb.runs.models import Run
-from stitchweb.teams.models import Role, User
+from stitchweb.teams.models import Role, Team, User
 from stitchweb.teams.services import create_user, set_role
 from tests.conftest import World
 
@@ -38,3 +38,23 @@ def make_queue(world: World, people: int = 3, items: int = 4, **options: int) ->
         for i in range(items)
     )  # fmt: skip
     return Queue(project, rows, users, run)
+
+
+@dataclass
+class Desk:
+    """rita and raj score in `project`, whose items are the candidates of the team's ended runs."""
+
+    project: Project
+    rita: User
+    raj: User
+
+
+def make_desk(team: Team, owner: User) -> Desk:
+    rita, raj = create_user("rita@example.org", name="Rita Quill"), create_user("raj@example.org", name="Raj")
+    for user in (rita, raj):
+        set_role(team, user, Role.REVIEWER)
+    rubric = Rubric.objects.get(key="kernels", version=1)
+    project = create_project(owner, team, rubric, "Norms", guidelines="**Read** <script>alert(1)</script>")
+    set_reviewers(owner, project, [rita.pk, raj.pk])
+    fill(owner, project, Filters())
+    return Desk(project, rita, raj)

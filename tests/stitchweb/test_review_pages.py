@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,26 +12,30 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from gpu_runner.contracts import HackClass
-from stitchweb.review.models import Assignment, Draft, Held, Item, Project, Review, Rubric
-from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
+from stitchweb.review.models import Assignment, Draft, Held, Item, Project, Review
+from stitchweb.review.services.projects import Filters, create_project, fill
 from stitchweb.runs.models import Event, Run
-from stitchweb.teams.models import Role, User
-from stitchweb.teams.services import create_user, set_role
+from stitchweb.teams.models import User
 from tests.stitchweb.markup import well_formed
+from tests.stitchweb.review_world import make_desk
 from tests.stitchweb.views_for_tests import story
 from tests.stitchweb.world_for_tests import World, make_world, tell_run
 
 pytestmark = pytest.mark.django_db
 
 
-@dataclass
-class Desk:
-    """Two experts with a project over the told world's finished runs."""
+@pytest.fixture
+def desk(db: None) -> PageDesk:
+    return PageDesk(make_world())
 
-    world: World
-    project: Project
-    rita: User
-    raj: User
+
+class PageDesk:
+    """The told world with a review project in it, and browsers of its people."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        made = make_desk(world.team, world.owner)
+        self.project, self.rita, self.raj = made.project, made.rita, made.raj
 
     def client(self, user: User) -> Client:
         client = Client()
@@ -48,22 +51,6 @@ class Desk:
         return client, answer.url
 
 
-@pytest.fixture
-def desk(db: None) -> Desk:
-    return make_desk(make_world())
-
-
-def make_desk(world: World) -> Desk:
-    rita, raj = create_user("rita@example.org", name="Rita Quill"), create_user("raj@example.org", name="Raj")
-    for user in (rita, raj):
-        set_role(world.team, user, Role.REVIEWER)
-    rubric = Rubric.objects.get(key="kernels", version=1)
-    project = create_project(world.owner, world.team, rubric, "Norms", guidelines="**Read** <script>alert(1)</script>")
-    set_reviewers(world.owner, project, [rita.pk, raj.pk])
-    fill(world.owner, project, Filters())
-    return Desk(world, project, rita, raj)
-
-
 FORM = {
     "level-anti_hacking": "4", "level-cuda_engineering": "5", "reason-cuda_engineering": "At the roof.",
     "level-operator_coverage": "3", "level-skill_compliance": "4", "hack_level": "none",
@@ -74,13 +61,13 @@ def text_of(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def test_the_queue_is_filled_with_each_candidate_once(desk: Desk) -> None:
+def test_the_queue_is_filled_with_each_candidate_once(desk: PageDesk) -> None:
     items = list(Item.objects.filter(project=desk.project))
     assert 3 <= len(items) == len({i.sha256 for i in items})
     assert fill(desk.world.owner, desk.project, Filters()) == 0
 
 
-def test_filters_choose_by_verdict_share_and_number_and_do_not_tell_reviewers(desk: Desk) -> None:
+def test_filters_choose_by_verdict_share_and_number_and_do_not_tell_reviewers(desk: PageDesk) -> None:
     world = desk.world
     rubric = desk.project.rubric
     wrong = create_project(world.owner, world.team, rubric, "Wrong ones")
@@ -91,14 +78,14 @@ def test_filters_choose_by_verdict_share_and_number_and_do_not_tell_reviewers(de
     assert "incorrect" not in "".join(wrong.items.values_list("why", flat=True))
 
 
-def test_guidelines_are_markdown_without_a_way_for_scripts(desk: Desk) -> None:
+def test_guidelines_are_markdown_without_a_way_for_scripts(desk: PageDesk) -> None:
     page = desk.client(desk.rita).get(f"/review/projects/{desk.project.pk}/").content.decode()
     assert "<strong>Read</strong>" in page
     assert "<script>alert" not in page
 
 
 @pytest.mark.parametrize("path", ["/review/", "/review/rubric/", "/review/rubric/kernels/1/?skill=feedback", "project", "item"])
-def test_pages_of_a_reviewer_are_well_formed(desk: Desk, path: str) -> None:
+def test_pages_of_a_reviewer_are_well_formed(desk: PageDesk, path: str) -> None:
     client, item = desk.take(desk.rita)
     path = {"project": f"/review/projects/{desk.project.pk}/", "item": item}.get(path, path)
     answer = client.get(path)
@@ -106,7 +93,7 @@ def test_pages_of_a_reviewer_are_well_formed(desk: Desk, path: str) -> None:
     well_formed(answer.content.decode())
 
 
-def test_who_has_no_part_in_it_finds_nothing(desk: Desk) -> None:
+def test_who_has_no_part_in_it_finds_nothing(desk: PageDesk) -> None:
     _, item = desk.take(desk.rita)
     for user in (desk.raj, desk.world.viewer, desk.world.outsider):
         assert desk.client(user).get(item).status_code == 404
@@ -127,7 +114,7 @@ HIDDEN = [
 ]  # fmt: skip
 
 
-def every_page_before(desk: Desk, user: User) -> list[str]:
+def every_page_before(desk: PageDesk, user: User) -> list[str]:
     client, item = desk.take(user)
     parts = [
         f"{item}code?against={a}&file={f}" for a in ("nothing", "parent", "reference") for f in ("model_new.py", "reference.py")
@@ -139,7 +126,7 @@ def every_page_before(desk: Desk, user: User) -> list[str]:
     return pages
 
 
-def test_no_answer_before_the_submission_holds_a_hidden_word(desk: Desk) -> None:
+def test_no_answer_before_the_submission_holds_a_hidden_word(desk: PageDesk) -> None:
     seen = 0
     while Item.objects.filter(project=desk.project).exclude(assignments__user=desk.rita).exists():
         for page in every_page_before(desk, desk.rita):
@@ -171,7 +158,7 @@ def told_as(world: World, **lies: Any) -> Run:
     return tell_run(world.revision, lies["owner"], changed, blobs)
 
 
-def test_the_page_of_a_cheat_is_to_the_letter_that_of_an_honest_program(desk: Desk) -> None:
+def test_the_page_of_a_cheat_is_to_the_letter_that_of_an_honest_program(desk: PageDesk) -> None:
     """The same measurements under other verdicts, classes, authors and owners give the same page: nothing seeps through."""
     world = desk.world
     cache = str(HackClass.OUTPUT_CACHE)
@@ -192,7 +179,7 @@ def test_the_page_of_a_cheat_is_to_the_letter_that_of_an_honest_program(desk: De
     assert "DRAM" in pages[0] or "Timing" in pages[0]
 
 
-def test_a_peer_is_not_seen_before_and_is_seen_under_a_number_after(desk: Desk) -> None:
+def test_a_peer_is_not_seen_before_and_is_seen_under_a_number_after(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     client.post(item, {**FORM, "comment": "the tile is too small", "act": "submit"})
     pages = every_page_before(desk, desk.raj)
@@ -208,7 +195,7 @@ def test_a_peer_is_not_seen_before_and_is_seen_under_a_number_after(desk: Desk) 
     well_formed(other.get(item).content.decode())
 
 
-def test_the_plain_form_saves_marks_undoes_and_submits(desk: Desk) -> None:
+def test_the_plain_form_saves_marks_undoes_and_submits(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     assert not Draft.objects.exists()
     page = client.get(item).content.decode()
@@ -231,7 +218,7 @@ def test_the_plain_form_saves_marks_undoes_and_submits(desk: Desk) -> None:
     assert "scored" in text_of(client.get(item))
 
 
-def test_what_is_missing_is_said_with_the_draft_kept(desk: Desk) -> None:
+def test_what_is_missing_is_said_with_the_draft_kept(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     answer = client.post(item, {"level-anti_hacking": "1", "comment": "hm", "act": "submit"})
     assert answer.status_code == 422
@@ -242,7 +229,7 @@ def test_what_is_missing_is_said_with_the_draft_kept(desk: Desk) -> None:
     assert Assignment.objects.get().state == Held.RESERVED
 
 
-def test_autosave_answers_what_is_left_and_for_how_long(desk: Desk) -> None:
+def test_autosave_answers_what_is_left_and_for_how_long(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     told = client.post(
         item, {**FORM, "hack_level": "", "act": "save", "active": "3"}, headers={"accept": "application/json"}
@@ -254,7 +241,7 @@ def test_autosave_answers_what_is_left_and_for_how_long(desk: Desk) -> None:
     assert again["draft"] is None
 
 
-def test_skipping_gives_a_reason_and_leads_back(desk: Desk) -> None:
+def test_skipping_gives_a_reason_and_leads_back(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     answer = client.post(item, {"act": "skip", "reason": "too-long"}, follow=True)
     assert "Skipped" in text_of(answer)
@@ -262,7 +249,7 @@ def test_skipping_gives_a_reason_and_leads_back(desk: Desk) -> None:
     assert client.post(item, {**FORM, "act": "save"}, headers={"accept": "application/json"}).status_code == 409
 
 
-def test_a_name_in_the_code_is_masked_line_by_line(desk: Desk) -> None:
+def test_a_name_in_the_code_is_masked_line_by_line(desk: PageDesk) -> None:
     from stitchweb.review.blind import HIDDEN as MASK
     from stitchweb.review.blind import Mask
 
@@ -272,14 +259,19 @@ def test_a_name_in_the_code_is_masked_line_by_line(desk: Desk) -> None:
     assert mask.code("verified = output_cache(x)") == "verified = output_cache(x)"
 
 
-def test_a_candidate_that_is_gone_can_only_be_skipped(desk: Desk) -> None:
+def test_a_candidate_that_is_gone_can_only_be_skipped(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     Event.objects.all().delete()
-    assert client.get(item).status_code == 404
+    page = client.get(item)
+    assert page.status_code == 410
+    assert "not stored here any more" in text_of(page)
+    assert client.get(f"{item}code").status_code == 404
+    well_formed(page.content.decode())
     assert client.post(item, {"act": "skip", "reason": "cannot-read"}).status_code == 302
+    assert desk.take(desk.rita)[1] != item
 
 
-def test_the_manager_makes_fills_and_staffs_a_project_by_forms(desk: Desk) -> None:
+def test_the_manager_makes_fills_and_staffs_a_project_by_forms(desk: PageDesk) -> None:
     world = desk.world
     client = desk.client(world.owner)
     well_formed(client.get("/review/new/").content.decode())
@@ -306,7 +298,7 @@ def test_the_manager_makes_fills_and_staffs_a_project_by_forms(desk: Desk) -> No
     assert "not open" in text_of(answer)
 
 
-def test_the_item_page_asks_the_database_no_more_for_a_long_queue(desk: Desk) -> None:
+def test_the_item_page_asks_the_database_no_more_for_a_long_queue(desk: PageDesk) -> None:
     client, item = desk.take(desk.rita)
     client.get(item)
     with CaptureQueriesContext(connection) as few:

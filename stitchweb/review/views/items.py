@@ -40,7 +40,7 @@ def _subject(request: HttpRequest, row: Assignment) -> Subject:
     wishes = {key: request.GET[key] for key in WISHES if key in request.GET}
     subject = subject_of(row.item, _address(row.pk), wishes)
     if subject is None:
-        raise Http404("The candidate of this item is not stored here any more. Skip it.")
+        raise QueueRefused("The candidate of this item is not stored here any more: skip it.")
     return subject
 
 
@@ -57,7 +57,11 @@ def item_page(request: HttpRequest, pk: int) -> HttpResponse:
     if row.state == Held.SKIPPED:
         messages.info(request, "You skipped this item, so it went to others.")
         return redirect("review")
-    return _page(request, row, [])
+    try:
+        return _page(request, row, [])
+    except QueueRefused as refusal:
+        context = {"section": "review", "row": row, "reason": str(refusal), "skip_reasons": SKIP_REASONS.items()}
+        return render(request, "review/gone.html", context, status=410)
 
 
 @login_required
@@ -65,7 +69,10 @@ def item_page(request: HttpRequest, pk: int) -> HttpResponse:
 def code_panel(request: HttpRequest, pk: int) -> HttpResponse:
     """The code alone, of another file or against another side."""
     row = assignment_for(request.user, pk)
-    subject = _subject(request, row)
+    try:
+        subject = _subject(request, row)
+    except QueueRefused as refusal:
+        raise Http404(str(refusal)) from None
     context = _code(request, row, subject, content_of(row))
     return render(request, "review/code.html", context | {"row": row, "subject": subject})
 
@@ -98,7 +105,7 @@ def _page(request: HttpRequest, row: Assignment, found: list[Problem], status: i
         "sides": SIDES,
         "sures": SURES,
         "done": done,
-        "minutes": max(0, int((row.expires_at - timezone.now()).total_seconds() // 60)),
+        "minutes": _minutes(row),
         "ran_out": row.state == Held.EXPIRED,
         **_code(request, row, subject, content),
     }
@@ -119,7 +126,9 @@ def _dimension(dimension: Any, content: Content, skill: str) -> dict[str, Any]:
 
 
 def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
-    act, json = request.POST.get("act", "save"), request.headers.get("Accept") == "application/json"
+    act = request.POST.get("act", "save")
+    in_place = request.headers.get("Accept") == "application/json"
+    overtaken = False
     try:
         if act == "skip":
             skip(request.user, row.pk, request.POST.get("reason", ""), request.POST.get("note", ""))  # type: ignore[arg-type]
@@ -127,19 +136,19 @@ def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
             return redirect("review")
         if act == "undo":
             undo(request.user, row.pk)  # type: ignore[arg-type]
-            return _answer(request, row.pk, json)
-        saved = _save(request, row, row.item.project.rubric.parsed, act)
+        else:
+            overtaken = _save(request, row, row.item.project.rubric.parsed, act)
         if act == "submit":
             submit(request.user, row.pk, _subject(request, row).files)  # type: ignore[arg-type]
             return redirect("review-item", row.pk)
     except QueueRefused as refusal:
-        if json:
+        if in_place:
             return JsonResponse({"refused": str(refusal)}, status=409)
         messages.error(request, str(refusal))
-        return redirect("review-item" if act != "skip" else "review", *([row.pk] if act != "skip" else []))
+        return redirect("review-item", row.pk)
     except NotComplete as missing:
         return _page(request, assignment_for(request.user, row.pk), missing.problems, status=422)
-    return _answer(request, row.pk, json, overtaken=saved)
+    return _told(request, row.pk, overtaken) if in_place else _back(request, row.pk)
 
 
 def _save(request: HttpRequest, row: Assignment, rubric: RubricContent, act: str) -> bool:
@@ -170,18 +179,25 @@ def _typed_mark(request: HttpRequest, rubric: RubricContent) -> Lines | None:
     return mark
 
 
-def _answer(request: HttpRequest, pk: int, json: bool, overtaken: bool = False) -> HttpResponse:
-    if not json:
-        back = {key: request.POST[f"at-{key}"] for key in ("file", "against") if request.POST.get(f"at-{key}")}
-        return redirect(f"{reverse('review-item', args=[pk])}?{urlencode(back)}")
+def _back(request: HttpRequest, pk: int) -> HttpResponse:
+    """The page anew, with the file that was open."""
+    at = {key: request.POST[f"at-{key}"] for key in ("file", "against") if request.POST.get(f"at-{key}")}
+    return redirect(f"{reverse('review-item', args=[pk])}?{urlencode(at)}")
+
+
+def _told(request: HttpRequest, pk: int, overtaken: bool) -> JsonResponse:
+    """What stands now, for the page that saved."""
     row = assignment_for(request.user, pk)
     content, rubric = content_of(row), row.item.project.rubric.parsed
-    told = {
+    return JsonResponse({
         "draft": row.draft_id,
         "overtaken": overtaken,
         "content": content.model_dump(mode="json"),
-        "minutes": max(0, int((row.expires_at - timezone.now()).total_seconds() // 60)),
+        "minutes": _minutes(row),
         "ran_out": row.state == Held.EXPIRED,
-        "left": [p.sentence for p in problems(content, rubric, {}) if "is not there" not in p.sentence],
-    }
-    return JsonResponse(told)
+        "left": [p.sentence for p in problems(content, rubric)],
+    })  # fmt: skip
+
+
+def _minutes(row: Assignment) -> int:
+    return max(0, int((row.expires_at - timezone.now()).total_seconds() // 60))
