@@ -35,6 +35,11 @@ class Diagnosis(Contract):
     suggestions: tuple[str, ...] = ()
 
     @property
+    def tells(self) -> bool:
+        """Whether it names what bounds the program."""
+        return self.klass not in ("", "insufficient")
+
+    @property
     def at_roofline(self) -> bool:
         """Whether no program that computes the same could be much faster here."""
         return self.reached is not None and AT_ROOF <= self.reached <= BEYOND

@@ -189,9 +189,13 @@ def test_where_own_kernels_are_required_a_program_without_one_is_not_handed_in(m
 
 def test_an_item_cites_the_rows_of_the_profile_that_it_answers_and_their_share():
     rows = (DiagnosedRow(key="aten::native_layer_norm", share=0.55), DiagnosedRow(key="aten::gelu", share=0.4))
-    found = Diagnosis(sentence="Memory-bound: 97 % of it.", rows=(*rows, DiagnosedRow(key="aten::mm", share=0.05)))
+    found = Diagnosis(
+        klass="memory-bound", sentence="Memory-bound: 97 % of it.", rows=(*rows, DiagnosedRow(key="aten::mm", share=0.05))
+    )
     [todo], note = make_todos(Analysis(graph=norm_then_gelu(), eager_ms=5.0), found)
     assert todo.rows == ("aten::native_layer_norm", "aten::gelu")
     assert "native_layer_norm 55%, gelu 40%" in todo.why
     assert todo.predicted > 1.0
     assert note.endswith("Memory-bound: 97 % of it.")
+    disturbed = found.model_copy(update={"klass": "insufficient"})
+    assert "97 %" not in make_todos(Analysis(graph=norm_then_gelu(), eager_ms=5.0), disturbed)[1]

@@ -15,7 +15,8 @@ def decide(context: Context, candidate: Candidate) -> Decision:
     if not candidate.verified:
         return _failed(context, candidate)
     evidence = _evidence(context, candidate, todo)
-    bottleneck = candidate.finding or _bottleneck(context, candidate)
+    told = candidate.diagnosis is None or candidate.diagnosis.tells
+    bottleneck = (candidate.finding if told else "") or _bottleneck(context, candidate)
     return Decision(
         candidate=candidate.id,
         route="advance",

@@ -138,7 +138,7 @@ def make_todos(analysis: Analysis, found: Diagnosis | None = None) -> tuple[tupl
     inside = sum(len(region.nodes) for region in fused)
     kernels = "1 possible kernel" if len(fused) == 1 else f"{len(fused)} possible kernels"
     note = f"{len(view.graph.nodes)} operations captured, {inside} of them in {kernels}."
-    if found is not None and found.sentence:
+    if found is not None and found.tells:
         note += f" {found.sentence}"
     if not todos:
         note += f" None promises a gain; what takes the time stays with PyTorch: {', '.join(sorted(left)[:8])}."
