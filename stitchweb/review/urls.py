@@ -10,6 +10,7 @@ urlpatterns = [
     path("", queue.home, name="review"),
     path("new/", projects.new_project, name="review-new"),
     path("projects/<int:pk>/", projects.project_page, name="review-project"),
+    path("projects/<int:pk>/agreement/", projects.agreement_page, name="review-agreement"),
     path("projects/<int:pk>/next", queue.next_item, name="review-next"),
     path("projects/<int:pk>/change", projects.change_project, name="review-change"),
     path("projects/<int:pk>/fill", projects.fill_project, name="review-fill"),

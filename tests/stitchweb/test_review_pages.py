@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from gpu_runner.contracts import HackClass
+from stitchweb.review.agreement import alpha
 from stitchweb.review.models import Assignment, Draft, Held, Item, Project, Review
 from stitchweb.review.services.projects import Filters, create_project, fill
 from stitchweb.runs.models import Event, Run
@@ -312,3 +313,25 @@ def test_the_item_page_asks_the_database_no_more_for_a_long_queue(desk: PageDesk
     with CaptureQueriesContext(connection) as many:
         client.get(item)
     assert len(many) == len(few) <= 30
+
+
+def test_the_agreement_on_the_page_is_that_of_the_labels(desk: PageDesk) -> None:
+    path = f"/review/projects/{desk.project.pk}/agreement/"
+    owner = desk.client(desk.world.owner)
+    assert "No item has two labels yet" in text_of(owner.get(path))
+    given: dict[str, list[int]] = {}
+    for user, levels in ((desk.rita, "3424"), (desk.raj, "3434")):
+        for level in levels[: desk.project.items.count()]:
+            client, item = desk.take(user)
+            form = {**FORM, "level-cuda_engineering": level}
+            assert client.post(item, {**form, "act": "submit"}).status_code == 302
+            row = Assignment.objects.get(pk=item.split("/")[3])
+            given.setdefault(str(row.item_id), []).append(int(level))
+    page = owner.get(path)
+    well_formed(page.content.decode())
+    value = alpha(list(given.values()))
+    assert value is not None
+    assert f">{value:.2f}<" in text_of(page)
+    assert "All labels are one level" in text_of(page)
+    assert "Rita" not in text_of(page)
+    assert desk.client(desk.rita).get(path).status_code == 403

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from stitchweb.core.once import once
 from stitchweb.programs.access import programs_for
 from stitchweb.review.access import project_for, project_to_manage, reviewer_of
+from stitchweb.review.agreement import FEW
 from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
 from stitchweb.review.models import Held, Item, Project, ProjectState
 from stitchweb.review.services.projects import (
@@ -25,6 +26,7 @@ from stitchweb.review.services.projects import (
     set_gold,
     set_reviewers,
 )
+from stitchweb.review.standing import standing
 from stitchweb.runs.access import runs_for
 from stitchweb.teams.access import MANAGERS, REVIEWERS, role_of, teams_for
 from stitchweb.teams.models import Membership
@@ -85,6 +87,15 @@ def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
         "engineers": runs.values_list("engineer", flat=True).distinct()[:50],
         "submitted": project.items.filter(assignments__state=Held.SUBMITTED).count(),
     }
+
+
+@login_required
+@require_safe
+def agreement_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """How far the reviewers agree, per dimension and pair, for those who manage the project."""
+    project = project_to_manage(request.user, pk)
+    context = {"section": "review", "project": project, "few": FEW, **standing(project)}
+    return render(request, "review/agreement.html", context)
 
 
 @login_required
