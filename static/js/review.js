@@ -6,6 +6,7 @@
   const form = document.getElementById("review");
   const typing = () => document.activeElement.matches("textarea, select, input:not([type=radio], [type=checkbox])");
   if (next) {
+    localStorage.removeItem(`review-${next.dataset.pk}`);
     document.addEventListener("keydown", (event) => {
       if (event.key.toLowerCase() === "n" && !typing() && !event.ctrlKey && !event.metaKey && !event.altKey) next.requestSubmit();
     });
@@ -255,7 +256,12 @@
   };
   $("undo").addEventListener("click", (event) => { event.preventDefault(); undo(); });
   const submit = () => busy.then(() => form.requestSubmit($("submit")));
-  form.addEventListener("submit", () => { form.elements.active.value = String(active); localStorage.removeItem(backup); });
+  // What is kept in the browser goes only when the page after it has arrived.
+  form.addEventListener("submit", () => { form.elements.active.value = String(active); });
+  $("skip").addEventListener("submit", () => localStorage.removeItem(backup));
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.ctrlKey && !event.metaKey && event.target.matches("input")) event.preventDefault();
+  });
 
   // ---------- keys ----------
   const on = $("keys-on");

@@ -11,6 +11,7 @@ urlpatterns = [
     path("new/", projects.new_project, name="review-new"),
     path("projects/<int:pk>/", projects.project_page, name="review-project"),
     path("projects/<int:pk>/agreement/", projects.agreement_page, name="review-agreement"),
+    path("projects/<int:pk>/labels.jsonl", projects.labels_file, name="review-labels"),
     path("projects/<int:pk>/next", queue.next_item, name="review-next"),
     path("projects/<int:pk>/change", projects.change_project, name="review-change"),
     path("projects/<int:pk>/fill", projects.fill_project, name="review-fill"),

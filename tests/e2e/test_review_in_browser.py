@@ -62,7 +62,7 @@ def test_an_item_is_scored_by_key_alone_and_the_next_one_opens(browser: Browser,
 def test_a_draft_survives_a_reload_goes_on_elsewhere_and_is_undone(browser: Browser, site: Site, project: str) -> None:
     page = started(browser, site, "raj")
     press(page, "e", "3", "c")
-    page.keyboard.type("half a thought")
+    page.keyboard.insert_text("half a thought")
     expect(page.locator("#saved")).to_contain_text("Draft saved", timeout=WAIT)
     other = started(browser, site, "raj")
     assert other.url == page.url
@@ -81,7 +81,7 @@ def test_what_is_typed_while_the_site_is_away_is_kept_and_sent_later(browser: Br
     page = started(browser, site, "raj")
     page.context.set_offline(True)
     press(page, "c")
-    page.keyboard.type("typed in a tunnel")
+    page.keyboard.insert_text("typed in a tunnel")
     expect(page.locator("#saved")).to_contain_text("Not saved", timeout=WAIT)
     page.context.set_offline(False)
     page.reload()

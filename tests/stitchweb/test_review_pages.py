@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from typing import Any
 
@@ -334,4 +335,25 @@ def test_the_agreement_on_the_page_is_that_of_the_labels(desk: PageDesk) -> None
     assert f">{value:.2f}<" in text_of(page)
     assert "All labels are one level" in text_of(page)
     assert "Rita" not in text_of(page)
+    assert desk.client(desk.rita).get(path).status_code == 403
+
+
+def test_all_labels_are_exported_with_their_marks_and_without_names(desk: PageDesk) -> None:
+    path = f"/review/projects/{desk.project.pk}/labels.jsonl"
+    client, item = desk.take(desk.rita)
+    file = re.search(r'name="new-file" value="([^"]+)"', client.get(item).content.decode())[1]  # type: ignore[index]
+    client.post(
+        item, {**FORM, "mark": f"cuda_engineering|candidate|2|3|{file}", "comment": "line one\nline two", "act": "submit"}
+    )
+    other, item = desk.take(desk.raj)
+    other.post(item, {"act": "skip", "reason": "not-my-field"})
+    answer = desk.client(desk.world.owner).get(path)
+    text = answer.content.decode()
+    scored, skipped = map(json.loads, text.splitlines())
+    assert answer["Content-Disposition"] == f'attachment; filename="labels-{desk.project.pk}.jsonl"'
+    assert scored["levels"]["cuda_engineering"] == 5
+    assert [(m["file"], m["first"], m["last"]) for m in scored["marks"]] == [(file, 2, 3)]
+    assert (scored["rubric"], scored["reviewer"], scored["comment"]) == ("kernels/1", 1, "line one\nline two")
+    assert (skipped["status"], skipped["skip_reason"], skipped["reviewer"]) == ("skipped", "not-my-field", 2)
+    assert not re.search("rita|raj|ada|@example", text, re.IGNORECASE)
     assert desk.client(desk.rita).get(path).status_code == 403

@@ -1,0 +1,72 @@
+"""All labels of a project as lines of JSON: every review as it was submitted, and what was skipped, without anybody's name.
+
+`stitchweb.labels/1`, one object a line. Nothing is averaged or left out; people are numbers of this project.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from stitchweb.review.models import Assignment, Held, Project, Reviewer
+
+SCHEMA = "stitchweb.labels/1"
+
+
+def label_lines(project: Project) -> Iterator[str]:
+    """A line per submitted or skipped assignment, in the order they ended. Queries per two hundred rows."""
+    numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))
+    rows = (
+        Assignment.objects.filter(item__project=project, state__in=[Held.SUBMITTED, Held.SKIPPED])
+        .select_related("item__run__revision", "review__rubric")
+        .prefetch_related("review__ratings", "review__marks")
+        .order_by("ended_at", "pk")
+    )
+    for row in rows.iterator(chunk_size=200):
+        yield json.dumps(_head(row, numbers.get(row.user_id)) | _body(row), ensure_ascii=False)
+
+
+def _head(row: Assignment, number: int | None) -> dict[str, Any]:
+    item = row.item
+    return {
+        "schema": SCHEMA,
+        "item": item.pk,
+        "content_sha256": item.sha256,
+        "reference_sha256": item.run.revision.sha256,
+        "run": item.run_id,
+        "candidate": item.candidate,
+        "target": item.run.target,
+        "skill": item.skill,
+        "synthetic": item.run.synthetic,
+        "gold": item.gold,
+        "reviewer": number,
+        "status": row.state,
+        "day": row.ended_at.date().isoformat() if row.ended_at else None,  # the clock would tell who was at work
+    }
+
+
+def _body(row: Assignment) -> dict[str, Any]:
+    if row.state == Held.SKIPPED:
+        return {"skip_reason": row.skip_reason, "skip_note": row.skip_note}
+    review = row.review
+    ratings = list(review.ratings.all())
+    return {
+        "rubric": str(review.rubric),
+        "blind": review.blind,
+        "levels": {r.dimension: r.level for r in ratings},
+        "sure": {r.dimension: r.sure for r in ratings},
+        "reasons": {r.dimension: r.reason for r in ratings},
+        "checks": {r.dimension: r.checks for r in ratings},
+        "marks": [
+            {
+                "dimension": m.dimension, "side": m.side, "file": m.file, "first": m.first, "last": m.last,
+                "text_sha256": m.text_sha256,
+            }
+            for m in review.marks.all()
+        ],
+        "hack_level": review.hack_level,
+        "hack_types": review.hack_types,
+        "comment": review.comment,
+        "active_s": review.active_s,
+    }  # fmt: skip
