@@ -85,7 +85,6 @@ def _serial(cpu: Mapping[str, Any], largest: str) -> dict[str, Any] | None:
 
 def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, Any]:
     memory, compute = _reached(summary, each)
-    least, moved = summary["target"].get("bytes") or 0, summary["target"].get("moved_bytes") or 0
     evidence = [
         fact(name, it.rate, unit, BOUND * it.ceiling, "roofline", "estimated")
         for name, unit, it in (("bandwidth", "B/s", memory), ("flop_rate", "FLOP/s", compute))
@@ -95,38 +94,52 @@ def _roofline(summary: Mapping[str, Any], each: int, largest: str) -> dict[str, 
     if main.share < BOUND and (held := summary["cpu"].get("held_pct") or 0.0) >= BUSY_PCT and main.share_pct:
         return _unsure(main, main is memory, held, largest, evidence)
     if main.share < LEANS:
-        near = ", ".join(
-            f"{what} ({100 * it.share:.0f} %)" for what, it in (("memory", memory), ("arithmetic", compute)) if it.rate
-        )
-        sentence = (
-            f"Latency-bound: what takes the time is far from this machine's ceilings{': ' + near if near else ''}; {largest}."
-        )
-        return verdict(
-            "system", "latency-bound", sentence, share=main.share_pct or None, saved=main.share_pct * (1 - main.share),
-            confidence="low", evidence=evidence, suggestions=("vectorise",),
-        )  # fmt: skip
-    sure = "medium" if main.share >= BOUND else "low"
-    word = "-bound" if main.share >= BOUND else " leads, not at its limit"
-    if main is memory:
-        size = moved or least
-        share = f"{main.share_pct:.0f} % of the forward moves more than it computes: {size / 1e6:.1f} MB"
-        rate = f"{main.rate / 1e9:.1f} of {main.ceiling / 1e9:.1f} GB/s"
-        if main.share > BEYOND:
-            rate = f"{main.rate / 1e9:.1f} GB/s, beyond memory's {main.ceiling / 1e9:.1f}: they come from a cache"
-        sentence = f"Memory{word}: {share} at {rate}; {largest}."
-        waste = moved > WASTEFUL * least > 0
-        if waste:
-            sentence = sentence[:-1] + f". Fused, {least / 1e6:.1f} MB would do."
-        saved = main.share_pct * (1 - least / moved) if waste else main.share_pct * max(0.0, 1 - main.share)
-        return verdict("system", "memory-bound", sentence, share=main.share_pct, saved=saved, confidence=sure,
-                       evidence=evidence, suggestions=("fewer-bytes",))  # fmt: skip
+        return _far(memory, compute, main, largest, evidence)
+    return _memory(summary, main, largest, evidence) if main is memory else _compute(main, largest, evidence)
+
+
+def _far(memory: Reached, compute: Reached, main: Reached, largest: str, evidence: list[dict[str, Any]]) -> dict[str, Any]:
+    roofs = (("memory", memory), ("arithmetic", compute))
+    near = ", ".join(f"{what} ({100 * it.share:.0f} %)" for what, it in roofs if it.rate)
+    near = f": {near}" if near else ""
+    sentence = f"Latency-bound: what takes the time is far from this machine's ceilings{near}; {largest}."
+    return verdict(
+        "system", "latency-bound", sentence, share=main.share_pct or None, saved=main.share_pct * (1 - main.share),
+        confidence="low", evidence=evidence, suggestions=("vectorise",),
+    )  # fmt: skip
+
+
+def _word(main: Reached) -> tuple[str, str]:
+    """(how the sentence goes on after the roof's name, confidence)."""
+    return ("-bound", "medium") if main.share >= BOUND else (" leads, not at its limit", "low")
+
+
+def _memory(summary: Mapping[str, Any], main: Reached, largest: str, evidence: list[dict[str, Any]]) -> dict[str, Any]:
+    least, moved = summary["target"].get("bytes") or 0, summary["target"].get("moved_bytes") or 0
+    word, sure = _word(main)
+    rate = f"{main.rate / 1e9:.1f} of {main.ceiling / 1e9:.1f} GB/s"
+    if main.share > BEYOND:
+        rate = f"{main.rate / 1e9:.1f} GB/s, beyond memory's {main.ceiling / 1e9:.1f}: they come from a cache"
+    share = f"{main.share_pct:.0f} % of the forward moves more than it computes: {(moved or least) / 1e6:.1f} MB"
+    waste = moved > WASTEFUL * least > 0
+    fused = f" Fused, {least / 1e6:.1f} MB would do." if waste else ""
+    return verdict(
+        "system", "memory-bound", f"Memory{word}: {share} at {rate}; {largest}.{fused}", share=main.share_pct,
+        saved=main.share_pct * ((1 - least / moved) if waste else max(0.0, 1 - main.share)), confidence=sure,
+        evidence=evidence, suggestions=("fewer-bytes",),
+    )  # fmt: skip
+
+
+def _compute(main: Reached, largest: str, evidence: list[dict[str, Any]]) -> dict[str, Any]:
+    word, sure = _word(main)
     rate = f"{main.rate / 1e9:.0f} of {main.ceiling / 1e9:.0f} GFLOP/s"
     if main.share > BEYOND:
         rate = f"{main.rate / 1e9:.0f} GFLOP/s, beyond the {main.ceiling / 1e9:.0f} of a matrix product here"
     sentence = f"Compute{word}: {main.share_pct:.0f} % of the forward is arithmetic, at {rate}; {largest}."
-    saved = main.share_pct * max(0.0, 1 - main.share)
-    return verdict("system", "compute-bound", sentence, share=main.share_pct, saved=saved, confidence=sure, evidence=evidence,
-                   suggestions=("algorithm",))  # fmt: skip
+    return verdict(
+        "system", "compute-bound", sentence, share=main.share_pct, saved=main.share_pct * max(0.0, 1 - main.share),
+        confidence=sure, evidence=evidence, suggestions=("algorithm",),
+    )  # fmt: skip
 
 
 def _unsure(main: Reached, memory: bool, held: float, largest: str, evidence: list[dict[str, Any]]) -> dict[str, Any]:
