@@ -65,19 +65,28 @@ __device__ __forceinline__ float scale_of(uint32_t largest, const Packed& to, lo
     return __uint_as_float(split::power_bits(exponent));
 }
 
-// An operand that runs along k, a warp for each row: the largest number first, then the terms, while the row is in cache.
+// An operand that runs along k: PER_ROW threads (a warp, or the block) share a row. The largest number first, then the terms,
+// while the row is in cache; long rows take a block each, so that all rows under way fit into L2.
+template <int PER_ROW>
 static __global__ void __launch_bounds__(PACKERS) pack_along_k(tf32::Operand x, long depth, Packed to, int* wide) {
-    const long row = blockIdx.x * (PACKERS / 32L) + threadIdx.x / 32, k_panels = split::panels(depth, PANEL_K);
-    const int lane = threadIdx.x % 32;
+    __shared__ uint32_t most[PACKERS / 32];
+    __shared__ int few[PACKERS / 32];
+    const long row = blockIdx.x * long(PACKERS / PER_ROW) + threadIdx.x / PER_ROW, k_panels = split::panels(depth, PANEL_K);
+    const int lane = threadIdx.x % PER_ROW, warp = threadIdx.x / 32;
     if (row >= x.rows) return;
     const float* line = x.data + row * x.lead;
     uint32_t largest = 0;
-    for (long k = lane; k < depth; k += 32) largest = max(largest, magnitude(line[k]));
+    for (long k = lane; k < depth; k += PER_ROW) largest = max(largest, magnitude(line[k]));
     largest = __reduce_max_sync(0xFFFFFFFFu, largest);
+    if constexpr (PER_ROW > 32) {
+        if (threadIdx.x % 32 == 0) most[warp] = largest;
+        __syncthreads();
+        for (int other = 0; other < PACKERS / 32; ++other) largest = max(largest, most[other]);
+    }
     const float scale = scale_of(largest, to, row, lane == 0, wide);
     const bool fast = reinterpret_cast<uintptr_t>(line) % 16 == 0;
     int small = 0;
-    for (long k = lane * 8; k < k_panels * PANEL_K; k += 256) {
+    for (long k = lane * 8; k < k_panels * PANEL_K; k += PER_ROW * 8) {
         __align__(16) float eight[8];
         if (fast && k + 8 <= depth) {
             reinterpret_cast<float4*>(eight)[0] = reinterpret_cast<const float4*>(line + k)[0];
@@ -89,6 +98,12 @@ static __global__ void __launch_bounds__(PACKERS) pack_along_k(tf32::Operand x, 
         small += write_eight(to, eight, scale, row, k, k_panels);
     }
     small = __reduce_add_sync(0xFFFFFFFFu, small);
+    if constexpr (PER_ROW > 32) {
+        if (threadIdx.x % 32 == 0) few[warp] = small;
+        __syncthreads();
+        small = 0;
+        for (int other = 0; other < PACKERS / 32; ++other) small += few[other];
+    }
     if (lane == 0 && small > split::most_small(depth)) *wide = 1;
 }
 
@@ -122,10 +137,14 @@ static __global__ void __launch_bounds__(PACKERS) pack_along_rows(tf32::Operand 
 
 template <bool ALONG_K>
 inline void pack(tf32::Operand x, long depth, Packed to, int* wide, cudaStream_t stream) {
-    if constexpr (ALONG_K)
-        pack_along_k<<<unsigned(split::panels(x.rows, PACKERS / 32)), PACKERS, 0, stream>>>(x, depth, to, wide);
-    else
+    if constexpr (ALONG_K) {
+        if (depth > 2048)
+            pack_along_k<PACKERS><<<unsigned(x.rows), PACKERS, 0, stream>>>(x, depth, to, wide);
+        else
+            pack_along_k<32><<<unsigned(split::panels(x.rows, PACKERS / 32)), PACKERS, 0, stream>>>(x, depth, to, wide);
+    } else {
         pack_along_rows<<<unsigned(split::panels(x.rows, 32)), PACKERS, 0, stream>>>(x, depth, to, wide);
+    }
 }
 
 // Barriers in shared memory and the bulk copy that completes on one.
