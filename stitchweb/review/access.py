@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import Http404
 
 from stitchweb.review.models import Assignment, Project, Reviewer, Rubric
-from stitchweb.teams.access import MANAGERS, Person, require_role, teams_for
+from stitchweb.teams.access import MANAGERS, REVIEWERS, Person, require_role, teams_for
 
 
 def rubrics_for(user: Person) -> QuerySet[Rubric]:
@@ -25,7 +25,7 @@ def projects_for(user: Person) -> QuerySet[Project]:
     """Projects that the person scores in or manages, newest first, with `items_n`, `wanted_n` and `taken_n`. One query."""
     if not user.is_authenticated:
         return Project.objects.none()
-    scores = Q(pk__in=Reviewer.objects.filter(user=user, left_at=None).values("project"))
+    scores = Q(pk__in=parts_of(user).values("project"))
     return (
         Project.objects.filter(scores | Q(team__in=teams_for(user, MANAGERS)))
         .select_related("team", "rubric")
@@ -50,7 +50,12 @@ def project_to_manage(user: Person, pk: int) -> Project:
 
 def reviewer_of(user: Person, project: Project) -> Reviewer | None:
     """The person's part in the project, None when they do not score there."""
-    return Reviewer.objects.filter(project=project, user=user.pk, left_at=None).first()
+    return parts_of(user).filter(project=project).first()
+
+
+def parts_of(user: Person) -> QuerySet[Reviewer]:
+    """Where the person scores now: added to the project, and still one who may score in its team."""
+    return Reviewer.objects.filter(user=user.pk, left_at=None, project__team__in=teams_for(user, REVIEWERS))
 
 
 def assignments_for(user: Person) -> QuerySet[Assignment]:
@@ -65,11 +70,7 @@ def assignments_for(user: Person) -> QuerySet[Assignment]:
 
 def assignment_for(user: Person, pk: int) -> Assignment:
     """One of them, while its person still scores in the project; or Http404."""
-    found = assignments_for(user).filter(pk=pk, item__project__reviewers__in=_active(user)).first()
+    found = assignments_for(user).filter(pk=pk, item__project__in=parts_of(user).values("project")).first()
     if found is None:
         raise Http404("There is no such item, or it is not in your queue.")
     return found
-
-
-def _active(user: Person) -> QuerySet[Reviewer]:
-    return Reviewer.objects.filter(user=user.pk, left_at=None, project=F("project"))

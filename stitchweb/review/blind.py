@@ -170,6 +170,13 @@ def subject_of(item: Item, address: Address, wishes: Mapping[str, str] | None = 
     )
 
 
+def scored_files(item: Item) -> Files:
+    """The same texts as they are stored, nothing masked, for what is kept of a review; empty when the candidate is gone."""
+    view = view_of(item.run_id)
+    candidate = view.candidates.get(item.candidate)
+    return _files(view, candidate, RunBlobs(item.run_id), Mask([])) if candidate else {}
+
+
 def _device(report: TimingReport | None, view: View) -> str:
     if report and report.device:
         return report.device.name

@@ -15,9 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from gpu_runner.contracts import HackClass
 from stitchweb.review.agreement import alpha
 from stitchweb.review.models import Assignment, Draft, Held, Item, Project, Review
-from stitchweb.review.services.projects import Filters, create_project, fill
+from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
 from stitchweb.runs.models import Event, Run
-from stitchweb.teams.models import User
+from stitchweb.teams.models import Role, User
+from stitchweb.teams.services import set_role
 from tests.stitchweb.markup import well_formed
 from tests.stitchweb.review_world import make_desk
 from tests.stitchweb.views_for_tests import story
@@ -357,3 +358,26 @@ def test_all_labels_are_exported_with_their_marks_and_without_names(desk: PageDe
     assert (skipped["status"], skipped["skip_reason"], skipped["reviewer"]) == ("skipped", "not-my-field", 2)
     assert not re.search("rita|raj|ada|@example", text, re.IGNORECASE)
     assert desk.client(desk.rita).get(path).status_code == 403
+
+
+def test_who_may_score_in_the_team_no_more_is_out_of_its_queues_at_once(desk: PageDesk) -> None:
+    client, item = desk.take(desk.rita)
+    set_role(desk.world.team, desk.rita, Role.VIEWER)
+    assert client.get(item).status_code == 404
+    assert client.post(item, {**FORM, "act": "save"}).status_code == 404
+    assert client.post(f"/review/projects/{desk.project.pk}/next").status_code == 404
+
+
+def test_the_list_of_queues_asks_no_more_for_many_projects(desk: PageDesk) -> None:
+    client = desk.client(desk.rita)
+    client.get("/review/")
+    with CaptureQueriesContext(connection) as few:
+        client.get("/review/")
+    for i in range(5):
+        project = create_project(desk.world.owner, desk.world.team, desk.project.rubric, f"More {i}")
+        set_reviewers(desk.world.owner, project, [desk.rita.pk])
+        fill(desk.world.owner, project, Filters())
+    with CaptureQueriesContext(connection) as many:
+        page = client.get("/review/")
+    assert "More 4" in text_of(page)
+    assert len(many) == len(few)

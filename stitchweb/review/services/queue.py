@@ -12,7 +12,8 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from stitchweb.review.models import Assignment, AssignmentQuerySet, Held, Item, ItemQuerySet, Project, ProjectState, Reviewer
+from stitchweb.review.access import parts_of
+from stitchweb.review.models import Assignment, AssignmentQuerySet, Held, Item, ItemQuerySet, Project, ProjectState
 from stitchweb.runs.models import Control
 from stitchweb.teams.models import User
 
@@ -94,7 +95,7 @@ def hold(row: Assignment, now: datetime) -> None:
 @transaction.atomic
 def _take(user: User, project: Project) -> Assignment | None:
     # One person on two devices waits here for themselves, and then finds what the first one took.
-    if not list(Reviewer.objects.select_for_update().filter(project=project, user=user, left_at=None)):
+    if not list(parts_of(user).select_for_update(of=("self",)).filter(project=project)):
         raise QueueRefused("You do not score in this project. Ask its owner to add you.")
     mine = Assignment.objects.filter(user=user, item__project=project)
     held = mine.filter(state=Held.RESERVED).order_by("pk").first()
@@ -110,20 +111,20 @@ def _take(user: User, project: Project) -> Assignment | None:
     return _reserve(user, project, item) if item else None
 
 
-def open_to(user: User, project: Project) -> ItemQuerySet:
-    """Items with room that this person may score: not seen before, not of a run that they own or steered."""
+def open_to(user: User) -> ItemQuerySet:
+    """Items of any project with room that this person may score: not seen before, of no run that they own or steered."""
     seen = Assignment.objects.filter(item=OuterRef("pk"), user=user)
     steered = Control.objects.filter(run=OuterRef("run"), user=user)
     return (
         Item.objects.with_room()
-        .filter(~Exists(seen), ~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user), project=project)
+        .filter(~Exists(seen), ~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user))
         .order_by("-gold", "rank")
     )
 
 
 def _pick(user: User, project: Project) -> Item | None:
     """The first open item, its row locked. Rows that others hold are passed over first and waited for only at the end."""
-    items = open_to(user, project)
+    items = open_to(user).filter(project=project)
     for patient in (False, True, True):
         item = items.select_for_update(skip_locked=not patient, of=("self",)).first()
         if item is not None:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from gpu_runner.hacks.classes import FAMILIES, WORDS
 from stitchweb.review.access import assignment_for
-from stitchweb.review.blind import Subject, subject_of
+from stitchweb.review.blind import Subject, scored_files, subject_of
 from stitchweb.review.code import code_panel as panel_of
 from stitchweb.review.content import SIDES, Content, Lines, Problem, mark_of, problems, read_form
 from stitchweb.review.models import Assignment, Held
@@ -139,7 +139,7 @@ def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
         else:
             overtaken = _save(request, row, row.item.project.rubric.parsed, act)
         if act == "submit":
-            submit(request.user, row.pk, _subject(request, row).files)  # type: ignore[arg-type]
+            submit(request.user, row.pk, scored_files(row.item))  # type: ignore[arg-type]
             return redirect("review-item", row.pk)
     except QueueRefused as refusal:
         if in_place:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from stitchweb.review.access import assignments_for, project_for, projects_for, reviewer_of
-from stitchweb.review.models import Held, Reviewer
+from stitchweb.review.access import assignments_for, parts_of, project_for, projects_for, reviewer_of
+from stitchweb.review.models import Held
 from stitchweb.review.services.queue import QueueRefused, next_assignment, open_to
 from stitchweb.teams.access import MANAGERS, teams_for
 
@@ -22,20 +25,23 @@ def home(request: HttpRequest) -> HttpResponse:
     """The person's queues, what they scored last, and the projects that they manage."""
     user = request.user
     managed = set(teams_for(user, MANAGERS).values_list("pk", flat=True))
-    scores = set(Reviewer.objects.filter(user=user.pk, left_at=None).values_list("project", flat=True))
+    scores = set(parts_of(user).values_list("project", flat=True))
     mine = assignments_for(user)
-    rows = []
-    for project in projects_for(user):
-        own = mine.filter(item__project=project)
-        rows.append({
+    done = _counts(mine.filter(state=Held.SUBMITTED).order_by(), "item__project")
+    held = set(mine.filter(state=Held.RESERVED).values_list("item__project", flat=True))
+    left = _counts(open_to(user).filter(project__in=scores).order_by(), "project")  # type: ignore[arg-type]
+    rows = [
+        {
             "project": project,
             "scores": project.pk in scores,
             "manages": project.team_id in managed,
-            "held": own.filter(state=Held.RESERVED).first(),
-            "done": own.filter(state=Held.SUBMITTED).count(),
-            "left": open_to(user, project).count() if project.pk in scores else 0,
+            "held": project.pk in held,
+            "done": done.get(project.pk, 0),
+            "left": left.get(project.pk, 0),
             "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
-        })  # fmt: skip
+        }
+        for project in projects_for(user)
+    ]
     context = {
         "section": "review",
         "rows": rows,
@@ -43,6 +49,10 @@ def home(request: HttpRequest) -> HttpResponse:
         "may_manage": bool(managed),
     }
     return render(request, "review/home.html", context)
+
+
+def _counts(rows: QuerySet[Any], by: str) -> dict[int, int]:
+    return dict(rows.values_list(by).annotate(Count("pk")))
 
 
 @login_required
