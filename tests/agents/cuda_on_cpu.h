@@ -18,7 +18,7 @@ static inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f
 
 namespace fibers {
 struct Index { unsigned x; };
-inline Index block, thread;
+inline Index grid, block, thread;
 inline ucontext_t scheduler;
 inline std::vector<ucontext_t> contexts;
 inline std::vector<char> ended;
@@ -49,6 +49,7 @@ inline void launch(int blocks, int threads, std::function<void()> kernel) {
     constexpr int STACK = 64 << 10;
     static std::vector<char> stacks(1024 * STACK);
     body = kernel;
+    grid.x = blocks;
     for (int b = 0; b < blocks; ++b) {
         block.x = b;
         contexts.assign(threads, {});
@@ -71,6 +72,7 @@ inline void launch(int blocks, int threads, std::function<void()> kernel) {
     }
 }
 }  // namespace fibers
+#define gridDim fibers::grid
 #define blockIdx fibers::block
 #define threadIdx fibers::thread
 

@@ -13,6 +13,11 @@ import pytest
 import agents.engineers.offline as offline
 
 HERE = Path(__file__).parent
+HALF_INSTRUCTIONS = (
+    "barrier_init", "barrier_arrive", "barrier_expect", "barrier_wait", "copy_bulk", "multiply", "multiply_fence",
+    "multiply_commit", "multiply_wait", "settled",
+)  # fmt: skip
+LAUNCH = re.compile(r"(\w+(?:<\w+>)?)<<<unsigned\((.*?)\), (\w+), \w+, stream>>>\((.*?)\);", re.DOTALL)
 HEADERS = Path(offline.__file__).parent / "emit" / "headers"
 
 PROGRAM = """
@@ -82,6 +87,52 @@ def test_short_runs_on_the_tensor_core_are_no_less_accurate_than_float32(
     assert f"#define {terms.upper()}_RUN {run}\n" in (HEADERS / f"gemm_{terms}.cuh").read_text()
     assert seen[f"ratio_{terms}_{numbers}_{run}"] < 1.0
     assert seen[f"ratio_{terms}_{numbers}_4096"] > 2.0
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """The templates on a CPU: launches become loops, and the few functions that are one instruction come from the program."""
+    folder = tmp_path_factory.mktemp("played")
+    for name in ("split.cuh", "gemm_tf32.cuh", "gemm_half.cuh"):
+        text = re.sub(r"#include <cuda_\w+.h>", "", (HEADERS / name).read_text()).replace("extern __shared__", "extern")
+        text = LAUNCH.sub(r"fibers::launch(int(\2), int(\3), [=] { \1(\4); });", text)
+        if name == "gemm_tf32.cuh":
+            for function in ("copy_async", "load_matrices", "load_word", "multiply"):
+                text, count = re.subn(
+                    rf"(template <int WIDTH>\n)?__device__ [^\n]* {function}\(.*?\n}}\n", "", text, flags=re.DOTALL
+                )
+                assert count == 1
+            text = re.sub(r'asm volatile\("cp\.async\.(commit_group|wait_group|wait_all).*?;\n', ";\n", text)
+            text = text.replace('asm volatile("cp.async.commit_group;");', "")
+        if name == "gemm_half.cuh":
+            for function in HALF_INSTRUCTIONS:
+                whole = rf"(template <int PENDING>\n)?__device__ [^\n]* {function}\((?:[^\n]*}}\n|.*?\n}}\n)"
+                text, count = re.subn(whole, "", text, flags=re.DOTALL)
+                assert count == 1, function
+            text = re.sub(r'asm volatile\("(fence|setmaxnreg)[^;]*;[^;]*;\n', ";\n", text)
+        (folder / name).write_text(text)
+    for name in ("split_packing.cpp", "cuda_on_cpu.h"):
+        (folder / name).write_text((HERE / name).read_text())
+    command = ["g++", "-std=c++17", "-O1", "-march=native", "-w", "-o", "packing", "split_packing.cpp"]
+    subprocess.run(command, cwd=folder, check=True)
+    lines = subprocess.run([str(folder / "packing")], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line.split() for line in lines]
+
+
+def test_packing_keeps_every_number_and_says_when_a_row_is_too_wide(played: list[list[str]]) -> None:
+    """A row with infinity, or with one number so large that the others lose their bits, raises the flag; others do not."""
+    rows = [row[1:] for row in played if row[0] == "pack"]
+    assert len(rows) == 9
+    assert all(float(worst) <= 2.0 and wrong == "0" for _, _, _, worst, _, wrong in rows)
+    assert [wide for *_, wide, _ in rows] == ["0"] * 3 + ["1"] * 6
+
+
+def test_products_played_thread_by_thread_are_right_at_edges_layouts_and_infinity(played: list[list[str]]) -> None:
+    rows = [row[1:] for row in played if row[0] == "product"]
+    assert len(rows) == 8
+    assert [wide for half, _, _, wide, *_ in rows if half == "1"] == ["0", "0", "1"], "only infinity needs the other kernel"
+    assert all(missing == "0" for *_, missing in rows)
+    assert all(float(worst) < 8.0 for *_, worst, _ in rows), "float32 itself makes a few roundings"
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
