@@ -1,0 +1,94 @@
+"""From "next" to an item ready for input, and a saved draft, over a long queue.
+
+Usage: python bench/review.py [--items N] [--rounds N]
+
+A synthetic project is filled up to N items in a database of its own. One reviewer takes, opens, saves and submits item after
+item, through the whole of Django in this process; the network and daphne are not in these numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from report import ROOT, quantile, show
+
+SCORES = {"anti_hacking": 4, "cuda_engineering": 3, "operator_coverage": 3, "skill_compliance": 4}
+FORM = {f"level-{key}": str(level) for key, level in SCORES.items()} | {"hack_level": "none"}
+
+
+def fill(items: int) -> Any:
+    """The synthetic project with `items` more items, each of a candidate that is there."""
+    from django.core.management import call_command
+
+    from stitchweb.core.databases import refresh_statistics
+    from stitchweb.review.demo import seed_review
+    from stitchweb.review.models import Item
+
+    call_command("migrate", verbosity=0)
+    call_command("collectstatic", interactive=False, verbosity=0)
+    call_command("seed_demo", stdout=io.StringIO())
+    project, reviewer = seed_review()
+    some = list(project.items.select_related("run"))
+    Item.objects.bulk_create(
+        Item(
+            project=project, run=(of := some[i % len(some)]).run, candidate=of.candidate, sha256=f"{i:064x}", skill=of.skill,
+            why=of.why, rank=i / items, wanted=project.overlap,
+        )
+        for i in range(items)
+    )  # fmt: skip
+    refresh_statistics()
+    return project, reviewer
+
+
+def timed(times: list[float], act: Callable[[], Any]) -> Any:
+    began = time.perf_counter()
+    answer = act()
+    times.append(1000 * (time.perf_counter() - began))
+    return answer
+
+
+def rounds(project: Any, reviewer: Any, count: int) -> dict[str, list[float]]:
+    """Milliseconds of each act, per round."""
+    from django.test import Client
+
+    client = Client()
+    client.force_login(reviewer)
+    taken: list[float] = []
+    opened: list[float] = []
+    saved: list[float] = []
+    for number in range(count):
+        place = timed(taken, lambda: client.post(f"/review/projects/{project.pk}/next")).url
+        timed(opened, lambda: client.get(place))  # noqa: B023  called at once
+        form = FORM | {"comment": str(number), "act": "save"}
+        timed(saved, lambda: client.post(place, form, headers={"accept": "application/json"}))  # noqa: B023
+        if client.post(place, FORM | {"act": "submit"}).status_code != 302:
+            raise SystemExit(f"{place} was not taken")
+    both = [a + b for a, b in zip(taken, opened, strict=True)]
+    return {"next and page": both, "next": taken, "page": opened, "save": saved}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--items", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=100)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stitchweb-bench-", ignore_cleanup_errors=True) as folder:
+        os.environ |= {"DATA_DIR": folder, "DJANGO_SETTINGS_MODULE": "stitchweb.settings", "ALLOWED_HOSTS": "testserver"}
+        sys.path.insert(0, str(ROOT))
+        import django
+
+        django.setup()
+        found = rounds(*fill(args.items), args.rounds)
+    rows = [[name, *(f"{quantile(times, q):.0f}" for q in (0.5, 0.95))] for name, times in found.items()]
+    show(f"A queue of {args.items} items, {args.rounds} rounds, ms", ["act", "p50", "p95"], rows, "django")
+
+
+if __name__ == "__main__":
+    main()
