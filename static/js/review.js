@@ -18,7 +18,8 @@
   const letters = Object.fromEntries(dims.map((d) => [d.dataset.key, d.dataset.letter]));
   const backup = `review-${form.dataset.pk}`;
   let dim = dims[0];
-  let sent = "";
+  let sent = ""; // what the server has, and what it was last asked to keep
+  let asked = "";
 
   // ---------- the dimension that digits go to ----------
   const pick = (wanted, focus = true) => {
@@ -48,9 +49,9 @@
 
   let waiting = 0;
   let busy = Promise.resolve();
-  const post = async (act, keepalive = false) => {
-    const body = new FormData(form);
+  const post = async (act, keepalive = false, body = new FormData(form)) => {
     const spent = active;
+    body.set("draft", form.elements.draft.value);
     body.set("active", String(spent));
     body.set("act", act);
     const answer = await fetch(form.action, { method: "POST", body, keepalive, credentials: "same-origin", headers: { Accept: "application/json" } });
@@ -65,17 +66,19 @@
   };
   const save = (keepalive = false) => {
     clearTimeout(waiting);
-    const now = JSON.stringify(state());
-    if (now === sent) return;
+    const mine = JSON.stringify(state());
+    if (mine === asked) return;
+    asked = mine;
+    const body = new FormData(form); // as it is now: what changes while this waits is a draft of its own, for undo
     busy = busy.then(async () => {
-      const mine = JSON.stringify(state());
       try {
-        const told = await post("save", keepalive);
+        const told = await post("save", keepalive, body);
         if (!told) return;
         sent = mine;
         if (JSON.stringify(state()) === mine) localStorage.removeItem(backup);
         say(told.overtaken ? "Saved. Another page of yours had saved since: U goes back to it" : "Draft saved");
       } catch {
+        asked = sent;
         say("Not saved: the site does not answer. Kept in this browser, trying again", true);
         waiting = setTimeout(save, 4000);
       }
@@ -85,7 +88,8 @@
     localStorage.setItem(backup, JSON.stringify(state()));
     say("Saving");
     clearTimeout(waiting);
-    waiting = setTimeout(save, soon ? 0 : 500);
+    if (soon) save();
+    else waiting = setTimeout(save, 500);
   };
   form.addEventListener("input", (event) => { if (event.target.name) changed(event.target.type !== "textarea"); });
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "hidden") save(true); });
@@ -248,7 +252,7 @@
         const told = await post("undo");
         if (!told) return;
         fill(told.content);
-        sent = JSON.stringify(state());
+        sent = asked = JSON.stringify(state());
         localStorage.removeItem(backup);
         say(told.draft ? "Went one back" : "Nothing before this");
       } catch { say("Not undone: the site does not answer", true); }
@@ -296,7 +300,7 @@
   });
 
   // ---------- what a lost page left behind ----------
-  sent = JSON.stringify(state());
+  sent = asked = JSON.stringify(state());
   pick(dim, false);
   const kept = localStorage.getItem(backup);
   if (kept && kept !== sent) {
