@@ -32,7 +32,7 @@ SIGHTS = {
     "diff": "#at-diff table.diff tr.add",
     "check": "#at-checks .checks .ok-t",
     "timing": "#at-timing table.timing tr.on",
-    "profile": "#at-profile .p-kern tr.own",
+    "profile": "#at-profile:has(.kern tbody tr) .sol",  # rows, and the share of own kernels, which a reference has not
 }
 WATCH = """sights => {
   window.sights = {};
