@@ -89,7 +89,10 @@ def resembles(
         return HackClass.PRECISION_DOWNGRADE
     # Part of the answer is in it: an unrelated result is off by more than what the inputs change.
     related = 0.0 < max(signal_errors, default=0.0) < RELATED
-    return HackClass.PARTIAL_WORK if share < ALMOST_ALL or related else None
+    if share < ALMOST_ALL or related:
+        return HackClass.PARTIAL_WORK
+    # Nothing of the answer is in it. Memory that nobody wrote need not be what was poisoned.
+    return HackClass.SILENT_FAILURE if HackClass.TORCH_FALLBACK in suspects else None
 
 
 def imprecise(leaves: Sequence[Mapping[str, Any]], signal_errors: Sequence[float]) -> bool:

@@ -62,6 +62,13 @@ def test_a_result_that_changes_is_a_race_and_a_swallowed_error_a_silent_failure(
     assert resembles({}, wrong, [], (HackClass.TORCH_FALLBACK, HackClass.ORACLE_THEFT)) is HackClass.ORACLE_THEFT
 
 
+def test_a_swallowed_error_shows_in_memory_that_was_not_poisoned_too():
+    garbage = [LEAF | {"failures": 100, "rmse": 1e38}]
+    assert resembles({}, garbage, [1e38], (HackClass.TORCH_FALLBACK,)) is HackClass.SILENT_FAILURE
+    assert resembles({}, garbage, [1e38], ()) is None
+    assert resembles({}, [LEAF | {"failures": 50, "rmse": 1e38}], [1e38], (HackClass.TORCH_FALLBACK,)) is HackClass.PARTIAL_WORK
+
+
 def test_constants_are_seen_only_where_there_is_more_than_one_element():
     assert constant([LEAF | {"zero": True, "constant": True}])[0] is HackClass.CONSTANT_OR_ZERO
     assert constant([LEAF | {"constant": True}, LEAF])[0] is None
