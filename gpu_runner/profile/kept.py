@@ -1,21 +1,18 @@
 """Profiles of references that outlive a task: a profile costs seconds and says the same while program, device and versions are
-the same. Kept as baselines are, in files that no sandboxed process can reach."""
+the same."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from pathlib import Path
 from typing import Any
 
-from gpu_runner.config import config, private_folder
+from gpu_runner.config import config
 from gpu_runner.contracts import DeviceInfo, digest
-from gpu_runner.hands import HandsError
 from gpu_runner.profile import installed
 from gpu_runner.profile.system import SCHEMA
+from gpu_runner.shelf import Shelf
 
-KEPT = 200  # files; the longest unused go
+_SHELF = Shelf("profiles")
 FORM = 2  # of what is kept; raised when a summary is made in another way
 
 
@@ -37,25 +34,13 @@ def key(program: str, device: DeviceInfo) -> str:
 def load(name: str) -> dict[str, Any] | None:
     """What `save` kept under a key; None when there is nothing that can be used."""
     try:
-        path = _folder() / f"{name}.json"
-        summary = json.loads(path.read_bytes())
-        os.utime(path)
-    except (OSError, HandsError, ValueError):
+        summary = json.loads(_SHELF.load(name) or b"null")
+    except ValueError:
         return None
     whole = isinstance(summary, dict) and summary.get("schema") == SCHEMA and "call_ns" in summary.get("target", ())
     return summary if whole else None
 
 
 def save(name: str, summary: dict[str, Any]) -> None:
-    """Keep it. Where the folder cannot be written to, the next run measures again."""
-    with contextlib.suppress(OSError, HandsError):
-        folder = _folder()
-        scratch = folder / f"{name}.{os.getpid()}"
-        scratch.write_text(json.dumps(summary))
-        scratch.replace(folder / f"{name}.json")
-        for stale in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
-            stale.unlink(missing_ok=True)
-
-
-def _folder() -> Path:
-    return private_folder(config().cache_dir / "profiles")
+    """Keep it. Where that fails, the next run measures again."""
+    _SHELF.save(name, json.dumps(summary).encode())

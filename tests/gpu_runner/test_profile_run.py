@@ -46,7 +46,7 @@ def test_a_references_profile_is_kept_under_what_makes_it_the_same():
 
 
 def test_a_references_profile_is_measured_once_as_long_as_the_machine_stays_what_it_was(hands, monkeypatch, tmp_path):
-    monkeypatch.setattr("gpu_runner.profile.kept._folder", lambda: tmp_path)
+    monkeypatch.setattr("gpu_runner.shelf.Shelf._folder", lambda self: tmp_path)
     monkeypatch.setattr("gpu_runner.profile.collect.BUSY_PCT", 101.0)
     monkeypatch.setattr("gpu_runner.profile.collect.SAME", 1000.0)  # others may use this one
     task = ProfileTask(target="cpu", source=Source(text=REFERENCE), candidate=None)
