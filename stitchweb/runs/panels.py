@@ -180,7 +180,7 @@ def plan(view: View) -> dict[str, Any]:
 
 
 def hints(view: View) -> dict[str, Any]:
-    kinds = ("hint", "candidate", "branch")
+    kinds = ("hint", "candidate", "branch", "profile")
     return {"requests": [(request_words(c.kind), c) for c in view.controls.values() if c.kind in kinds]}
 
 
@@ -363,8 +363,10 @@ def timing(view: View, cid: str) -> dict[str, Any]:
 
 def profile(view: View, cid: str) -> dict[str, Any]:
     candidate = view.candidates.get(cid)
+    asked = _asked(view, "profile")
     return {
         "cid": cid,
+        "asked": asked.by if asked and asked.text == cid else "",
         "candidate": view.profiles.get(cid) if cid != REFERENCE else None,
         "reference": view.profiles.get(REFERENCE),
         "finding": candidate.finding if candidate else "",

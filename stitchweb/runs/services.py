@@ -26,7 +26,7 @@ from stitchweb.teams.access import WORKERS, require_role
 from stitchweb.teams.models import User
 
 MOST_REPLAYS = 8  # of one run at once: they take a runner's time from others' steps
-CONTROLS = ("pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch")
+CONTROLS = ("pause", "resume", "cancel", "approve_plan", "edit_plan", "hint", "candidate", "branch", "profile")
 
 
 class ControlRefused(Exception):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from agents.engineers.scripted import Scripted
 from agents.events.telling import events_of
@@ -10,9 +12,9 @@ from agents.loop import apply
 from agents.state import Control as Request
 from agents.state import Steered
 from stitchweb.runs import history, services
-from stitchweb.runs.models import Run
+from stitchweb.runs.models import Event, Run
 from tests.agents.loop_run import Run as Driven
-from tests.agents.loop_world import FakeHands, options, program, scripted_name, timing, todo
+from tests.agents.loop_world import FakeHands, options, profile, program, scripted_name, timing, todo
 from tests.conftest import World, build_world
 from tests.stitchweb.conveyor import Conveyor
 
@@ -76,3 +78,25 @@ def test_a_run_that_nobody_has_begun_is_not_said_to_be_analysed(conveyor: Convey
     assert history.view_of(run.pk).status.doing == ""
     conveyor.run()
     assert history.view_of(run.pk).status.doing == "Analysing the program"
+
+
+def test_a_profile_is_asked_for_by_a_button_and_made(conveyor: Conveyor, client: Client) -> None:
+    world = build_world()
+    client.force_login(world.owner)
+    run = begin(world, approve_plan=True)
+    conveyor.run(FakeHands())
+    services.control(world.owner, run, "candidate", {"files": program("by hand"), "parent": None, "title": "Mine"})
+    conveyor.run(FakeHands(time=timing(2.0)))
+    page = reverse("run", args=[run.pk])
+    assert 'name="profile" value="c1"' in client.get(page, {"candidate": "c1"}).content.decode()
+    made = len(profiles(run))
+    client.post(reverse("run-control", args=[run.pk]), {"profile": "c1"})
+    assert told(run)[-1][:2] == ("profile", "requested")
+    assert "asked by" in client.get(page, {"candidate": "c1"}).content.decode()
+    conveyor.run(FakeHands(time=timing(2.0), profile=profile().model_copy(update={"finding": "another look"})))
+    assert told(run)[-1] == ("profile", "applied", "c1")
+    assert len(profiles(run)) == made + 1
+
+
+def profiles(run: Run) -> list[Event]:
+    return list(Event.objects.filter(run=run, kind="profile.done"))

@@ -24,6 +24,7 @@ from stitchweb.runs.panels import REFERENCE
 from stitchweb.runs.services import ControlRefused, control, replay, run_again, stop_replay
 from stitchweb.runs.views.page import known_candidate, writers_read
 
+_ABOUT = {"branch": "from", "profile": "candidate"}  # a button that names a candidate, and what the control calls that
 MAX_TODOS = 40
 MAX_FILES = 64
 
@@ -31,17 +32,15 @@ MAX_FILES = 64
 def _data(kind: str, request: HttpRequest) -> dict[str, Any]:
     if kind == "hint":
         return {"text": request.POST.get("text", "")[:2000]}
-    if kind == "branch":
-        return {"from": request.POST.get("branch", "")}
-    return {}
+    return {_ABOUT[kind]: request.POST.get(kind, "")[:40]} if kind in _ABOUT else {}
 
 
 @login_required
 @require_POST
 def steer(request: HttpRequest, pk: int) -> HttpResponse:
-    """Pause, resume, cancel, approve, hint, branch. The page learns of it by an event; without JavaScript by a reload."""
+    """What a button asks for. The page learns of it by an event; without JavaScript by a reload."""
     run = run_to_steer(request.user, pk)
-    kind = "branch" if "branch" in request.POST else request.POST.get("kind", "")
+    kind = next((name for name in _ABOUT if name in request.POST), request.POST.get("kind", ""))
     try:
         control(request.user, run, kind, _data(kind, request))
     except ControlRefused as refusal:
