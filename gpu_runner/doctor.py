@@ -20,6 +20,7 @@ from typing import Literal
 from gpu_runner.build_commands import compiler_version
 from gpu_runner.config import ConfigError, config
 from gpu_runner.hands import HandsError
+from gpu_runner.profile import installed
 from gpu_runner.sandbox import cgroup, launch, recipe, seccomp, selftest
 from gpu_runner.sandbox.keeper import landlock
 
@@ -51,6 +52,7 @@ def report() -> list[Finding]:
         _cxx,
         _nvcc,
         _gpus,
+        _profilers,
         _bubblewrap,
         _namespaces,
         _seccomp,
@@ -112,6 +114,15 @@ def _gpus() -> Finding:
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("GPUs", "note", f"nvidia-smi failed: {error}", "Check the driver: run nvidia-smi by hand.")
     return Finding("GPUs", "ok", "; ".join(answer.splitlines()))
+
+
+def _profilers() -> Finding:
+    tools = {"Nsight Systems": installed.nsys(), "Nsight Compute": installed.ncu()}
+    said = ", ".join(f"{name} {tool.path if tool else 'was not found'}" for name, tool in tools.items())
+    if all(tools.values()):
+        return Finding("GPU profilers", "ok", said)
+    fix = "Needed for CUDA targets only, where torch.profiler says less alone: install them, or put them on the PATH."
+    return Finding("GPU profilers", "note", said, fix)
 
 
 def _bubblewrap() -> Finding:

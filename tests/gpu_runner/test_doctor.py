@@ -25,7 +25,16 @@ def test_this_machine_is_healthy_and_every_finding_that_is_not_fine_has_a_fix(ca
     assert answer["ok"] is True
     assert all(finding["fix"] for finding in answer["findings"] if finding["level"] != "ok")
     names = {finding["name"] for finding in answer["findings"]}
-    assert {"python", "torch", "C++ compiler", "CUDA compiler", "GPUs", "bubblewrap", "user namespaces"} <= names
+    assert {
+        "python",
+        "torch",
+        "C++ compiler",
+        "CUDA compiler",
+        "GPUs",
+        "GPU profilers",
+        "bubblewrap",
+        "user namespaces",
+    } <= names
     assert {"system-call filter", "resource groups", "sandbox self-test", "broker"} <= names
 
 
