@@ -9,8 +9,9 @@ from agents.state import Candidate, Decision, State, Status, StopCause
 from gpu_runner.contracts import BlobRef, CheckReport, TimingReport, Verdict, digest
 
 # Causes after which a person's waiting candidate is still tried: nothing that bounds the machine's time has run out.
-_SOFT = frozenset({StopCause.TODOS_DONE, StopCause.NO_GAIN, StopCause.TARGET_REACHED, StopCause.BUDGET_ATTEMPTS,
-                   StopCause.AT_ROOFLINE})  # fmt: skip
+_SOFT = frozenset(
+    {StopCause.TODOS_DONE, StopCause.NO_GAIN, StopCause.TARGET_REACHED, StopCause.AT_ROOFLINE, StopCause.BUDGET_ATTEMPTS}
+)
 
 _SENTENCES = {
     Verdict.INCORRECT: "Its result differs from the reference's.",
