@@ -31,7 +31,8 @@ from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
 from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
 from gpu_runner.rounds import Bench, cores
-from gpu_runner.speed import CANDIDATE, EAGER, SpeedEvidence, timing_report
+from gpu_runner.speed import timing_report
+from gpu_runner.timed import CANDIDATE, EAGER, SpeedEvidence
 from gpu_runner.tolerances import tolerances
 from gpu_runner.values import closing
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpu_runner.config import config
 from gpu_runner.contracts import DeviceInfo, Protocol, digest
 from gpu_runner.shelf import Shelf
-from gpu_runner.speed import EAGER, Known
+from gpu_runner.timed import EAGER, Known
 
 _SHELF = Shelf("baselines")
 _ADAPTER: TypeAdapter[Known] = TypeAdapter(Known)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpu_runner.contracts import BuildReport, DeviceInfo, Mode, Precision, Protocol, Verdict
 from gpu_runner.hands import HandsError
 from gpu_runner.seen import Evidence
-from gpu_runner.speed import SpeedEvidence
+from gpu_runner.timed import SpeedEvidence
 
 SCHEMA = "stitchweb.evidence/2"
 _NAMES = ("about", "check", "timing")

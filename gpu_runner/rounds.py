@@ -13,6 +13,7 @@ from gpu_runner import machine
 from gpu_runner.conditions import Conditions, spoilt
 from gpu_runner.contracts import Progress, Protocol
 from gpu_runner.device import evict_bytes
+from gpu_runner.doubts import DISTURBED, interferes
 from gpu_runner.eviction import Eviction
 from gpu_runner.eviction import shared as shared_eviction
 from gpu_runner.findings import not_plain
@@ -21,8 +22,9 @@ from gpu_runner.judging import JudgePeer
 from gpu_runner.neighbours import Neighbours
 from gpu_runner.peers import Program, ReferencePeer, seed
 from gpu_runner.probing import compared, seen_of
-from gpu_runner.speed import CANDIDATE, DISTURBED, EAGER, Samples, WrongCall, interferes, problem_of
+from gpu_runner.speed import problem_of
 from gpu_runner.stats import median, paired_ratio
+from gpu_runner.timed import CANDIDATE, EAGER, Samples, WrongCall
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, buffer_names, closing, only
 from gpu_runner.verdict import accepted
 

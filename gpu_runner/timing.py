@@ -14,6 +14,7 @@ from gpu_runner import baselines
 from gpu_runner.config import config, private_folder
 from gpu_runner.contracts import TimeTask, TimingReport, Verdict
 from gpu_runner.device import device_info, evict_bytes
+from gpu_runner.doubts import interferes
 from gpu_runner.evidence import recorded
 from gpu_runner.hands import Cancelled
 from gpu_runner.job import Job
@@ -23,8 +24,9 @@ from gpu_runner.probing import Facts, compared, draw
 from gpu_runner.rounds import MIN_ROUNDS, Bench, WrongResult, cores, drop_failing
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
-from gpu_runner.speed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall, interferes, known_holds, timing_report
+from gpu_runner.speed import known_holds, timing_report
 from gpu_runner.stats import median
+from gpu_runner.timed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall
 from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted, leaf_ratio, usual_error
 

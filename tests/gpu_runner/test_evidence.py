@@ -17,7 +17,8 @@ from gpu_runner.__main__ import main
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Mode, Precision, Source
 from gpu_runner.evidence import Case
 from gpu_runner.hands import HandsError
-from gpu_runner.speed import CANDIDATE, EAGER, Samples, WrongCall, timing_report
+from gpu_runner.speed import timing_report
+from gpu_runner.timed import CANDIDATE, EAGER, Samples, WrongCall
 from gpu_runner.verdict import Trouble
 from gpu_runner.verify import judged, verify
 from tests.gpu_runner.programs import REFERENCE

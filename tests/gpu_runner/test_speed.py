@@ -11,7 +11,8 @@ from gpu_runner import machine
 from gpu_runner.conditions import Conditions, Reading
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Label, Precision, Source, Speed, TimeTask, TimingReport
 from gpu_runner.evidence import recorded, speed_evidence
-from gpu_runner.speed import CANDIDATE, EAGER, Known, Samples, SpeedEvidence, timing_report
+from gpu_runner.speed import timing_report
+from gpu_runner.timed import CANDIDATE, EAGER, Known, Samples, SpeedEvidence
 from tests.gpu_runner.programs import PLAIN, REFERENCE
 
 QUIET = {"cpu_mhz": 2600.0, "governor": "performance", "throttles": 3, "stolen_ticks": 100, "ticks": 1000, "sm_mhz": 1980,
