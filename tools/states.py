@@ -25,7 +25,11 @@ from gpu_runner.profile.reading import finished  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
 from stitchweb.review.content import Content, Score  # noqa: E402
-from stitchweb.review.services.projects import set_reviewers  # noqa: E402
+from stitchweb.review.disputes import disputes_for  # noqa: E402
+from stitchweb.review.label import GivenLabel  # noqa: E402
+from stitchweb.review.models import Assignment, Rubric  # noqa: E402
+from stitchweb.review.services.labels import set_adjudicators, settle  # noqa: E402
+from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers  # noqa: E402
 from stitchweb.review.services.queue import next_assignment  # noqa: E402
 from stitchweb.review.services.reviews import save_draft, submit  # noqa: E402
 from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
@@ -310,12 +314,46 @@ def _reviews(team: Team, owner: User) -> Pages:
     }  # fmt: skip
 
 
+def _disputes(team: Team, owner: User) -> Pages:
+    """A project whose labels are in, two of them apart, for sam to settle one after the other."""
+    people = [create_user(f"{name}@example.org", name=name.title()) for name in ("ruth", "remy", "sam")]
+    for person in people:
+        set_role(team, person, Role.REVIEWER)
+    ruth, remy, sam = people
+    project = create_project(owner, team, Rubric.objects.get(key="kernels", version=1), "Scored twice")
+    set_reviewers(owner, project, [ruth.pk, remy.pk])
+    set_adjudicators(owner, project, [sam.pk])
+    fill(owner, project, Filters())
+    keys = [d.key for d in project.rubric.parsed.dimensions]
+    for shift, person in ((0, ruth), (1, remy)):
+        place = 0
+        while row := next_assignment(person, project):
+            low = 2 if shift and place < 2 else 4
+            levels = {
+                k: Score(level=low if i == 2 else 4, reason="The costly operator stays outside.") for i, k in enumerate(keys)
+            }
+            save_draft(person, row.pk, Content(scores=levels, hack_level="unsure" if low == 2 else "none", comment="Compare."))
+            submit(person, row.pk, {}, verdict="verified")
+            place += 1
+    first, second = disputes_for(sam, project)[:2]
+    final = GivenLabel(levels=dict.fromkeys(keys, 3), hack_level="none", reason="The costly operator is in the second kernel.")
+    settle(sam, project.pk, first.pk, final, after=None, verdict="verified")
+    at = f"/review/projects/{project.pk}/"
+    return {
+        "review-disagreement": ("sam", f"{at}disagreement/"), "review-settle": ("sam", f"{at}items/{second.pk}/labels/"),
+        "review-settled": ("sam", f"{at}items/{first.pk}/labels/"), "review-agreement": ("ada", f"{at}agreement/"),
+        "review-disagreement-none": ("ada", f"{at}disagreement/?only=open"),
+        "review-revealed": ("ruth", f"/review/items/{Assignment.objects.get(item=first, user=ruth).pk}/"),
+    }  # fmt: skip
+
+
 def main() -> None:
     program = Program.objects.get(name="layernorm_gelu")
     revision = program.revisions.get()
     owner = User.objects.get(email="ada@example.org")
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     pages |= _reviews(program.team, owner)
+    pages |= _disputes(program.team, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

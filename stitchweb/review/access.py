@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.http import Http404
 
-from stitchweb.review.models import Assignment, Project, Reviewer, Rubric
-from stitchweb.teams.access import MANAGERS, REVIEWERS, Person, require_role, teams_for
+from stitchweb.review.models import (
+    Adjudication,
+    Adjudicator,
+    Assignment,
+    Held,
+    Item,
+    ItemQuerySet,
+    Project,
+    ProjectState,
+    Reviewer,
+    Rubric,
+)
+from stitchweb.runs.models import Control
+from stitchweb.teams.access import MANAGERS, REVIEWERS, Person, require_role, role_of, teams_for
 
 
 def rubrics_for(user: Person) -> QuerySet[Rubric]:
@@ -22,19 +35,19 @@ def rubric_for(user: Person, key: str, version: int) -> Rubric:
 
 
 def projects_for(user: Person) -> QuerySet[Project]:
-    """Projects that the person scores in or manages, newest first, with `items_n`, `wanted_n` and `taken_n`. One query."""
+    """Projects that the person scores in, settles or manages, newest first, with `items_n`, `wanted_n`, `taken_n`."""
     if not user.is_authenticated:
         return Project.objects.none()
-    scores = Q(pk__in=parts_of(user).values("project"))
+    part = Q(pk__in=parts_of(user).values("project")) | Q(pk__in=grants_of(user).values("project"))
     return (
-        Project.objects.filter(scores | Q(team__in=teams_for(user, MANAGERS)))
+        Project.objects.filter(part | Q(team__in=teams_for(user, MANAGERS)))
         .select_related("team", "rubric")
         .annotate(items_n=Count("items"), wanted_n=Sum("items__wanted", default=0), taken_n=Sum("items__taken", default=0))
     )
 
 
 def project_for(user: Person, pk: int) -> Project:
-    """A project that the person scores in or manages, or Http404."""
+    """One of `projects_for`, or Http404."""
     project = projects_for(user).filter(pk=pk).first()
     if project is None:
         raise Http404("There is no such review project, or you have no part in it.")
@@ -56,6 +69,77 @@ def reviewer_of(user: Person, project: Project) -> Reviewer | None:
 def parts_of(user: Person) -> QuerySet[Reviewer]:
     """Where the person scores now: added to the project, and still one who may score in its team."""
     return Reviewer.objects.filter(user=user.pk, left_at=None, project__team__in=teams_for(user, REVIEWERS))
+
+
+def grants_of(user: Person) -> QuerySet[Adjudicator]:
+    """Where the person settles disputes now: granted, and still one who may score in the team."""
+    return Adjudicator.objects.filter(user=user.pk, project__team__in=teams_for(user, REVIEWERS))
+
+
+def adjudicates(user: Person, project: Project) -> bool:
+    return grants_of(user).filter(project=project).exists()
+
+
+def strange_to(user: Person) -> ItemQuerySet:
+    """Items of no run that the person owns or steered: those that they may judge."""
+    steered = Control.objects.filter(run=OuterRef("run"), user=user.pk)
+    return Item.objects.filter(~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user.pk))
+
+
+def to_score(user: Person) -> ItemQuerySet:
+    """Items of any project with room that this person may score: not seen before, not settled, in the order of the queue."""
+    seen = Assignment.objects.filter(item=OuterRef("pk"), user=user.pk)
+    settled = Adjudication.objects.filter(item=OuterRef("pk"), user=user.pk)
+    return strange_to(user).with_room().filter(~Exists(seen), ~Exists(settled)).order_by("-gold", "rank")
+
+
+def to_settle(user: Person) -> ItemQuerySet:
+    """Items that the person may settle as far as they themselves are concerned: never scored nor held by them."""
+    held = Assignment.objects.filter(item=OuterRef("pk"), user=user.pk)
+    return strange_to(user).filter(~Exists(held))
+
+
+def blind_to(user: Person) -> ItemQuerySet:
+    """Items that the person scores or may still be given: until then nothing of them is for their eyes.
+
+    An item leaves by being scored or skipped, when all its labels are in, when its project closes, and when the person scores
+    there no more.
+    """
+    mine = Assignment.objects.filter(item=OuterRef("pk"), user=user.pk)
+    to_come = Q(taken__lt=F("wanted")) | Q(Exists(Assignment.objects.filter(item=OuterRef("pk"), state=Held.RESERVED)))
+    over = mine.filter(state__in=[Held.SUBMITTED, Held.SKIPPED])
+    return (
+        strange_to(user)
+        .filter(~Exists(Adjudication.objects.filter(item=OuterRef("pk"), user=user.pk)))
+        .filter(project__in=parts_of(user).values("project"))
+        .exclude(project__state=ProjectState.CLOSED)
+        .filter(Q(Exists(mine.filter(state=Held.RESERVED))) | (~Exists(over) & to_come))
+    )
+
+
+def item_with_labels(user: Person, project_pk: int, pk: int) -> Item:
+    """An item whose labels the person may read: as adjudicator or manager of its project, unless they may still score it.
+
+    Http404 where they are neither; PermissionDenied with a sentence while it is in their own queue.
+    """
+    project = project_for(user, project_pk)
+    item = Item.objects.filter(project=project, pk=pk).select_related("project__rubric", "run__owner", "run__revision__program")
+    found = item.first() if adjudicates(user, project) or role_of(user, project.team_id) in MANAGERS else None
+    if found is None:
+        raise Http404("There is no such item, or its labels are not for you.")
+    if blind_to(user).filter(pk=pk).exists():
+        raise PermissionDenied("You may still be asked to score this item, so its labels are closed to you until then.")
+    return found
+
+
+def item_to_settle(user: Person, project_pk: int, pk: int) -> Item:
+    """An item that the person may give its final label. PermissionDenied without the grant, and for one's own item."""
+    item = item_with_labels(user, project_pk, pk)
+    if not adjudicates(user, item.project):
+        raise PermissionDenied("Settling needs the grant of this project. Who manages it can give it to you.")
+    if not to_settle(user).filter(pk=pk).exists():
+        raise PermissionDenied("You scored this item, or own or steered its run. Somebody else has to settle it.")
+    return item
 
 
 def assignments_for(user: Person) -> QuerySet[Assignment]:

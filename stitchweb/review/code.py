@@ -13,6 +13,7 @@ from stitchweb.review.content import Lines
 from stitchweb.runs.diffs import FileDiff, Row, candidate_diff, source_rows
 
 MAX_ROWS = 4000
+VIEWS = (("nothing", "code"), ("parent", "from parent"), ("reference", "from reference"))
 Against = Literal["nothing", "parent", "reference"]
 
 

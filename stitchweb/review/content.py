@@ -115,7 +115,8 @@ def _text(value: str) -> str:
 def problems(content: Content, rubric: RubricContent, files: Files | None = None) -> list[Problem]:
     """All that keeps a review from being submitted, in the order of the page. Without `files` marks are taken as they are."""
     found = [p for d in rubric.dimensions for p in _of_dimension(content, rubric, d.key)]
-    found += _of_hacks(content)
+    honest = content.scores.get("anti_hacking", Score()).level
+    found += hack_problems(content.hack_level, content.hack_types, honest)
     if files is not None:
         gone = [mark for mark in content.marks if not _is_there(mark, files)]
         found += [Problem(f"dim-{mark.dimension}", f"The mark {mark.place} is not there: remove it.") for mark in gone]
@@ -140,9 +141,8 @@ def _of_dimension(content: Content, rubric: RubricContent, key: str) -> list[Pro
     return []
 
 
-def _of_hacks(content: Content) -> list[Problem]:
-    level, kinds = content.hack_level, content.hack_types
-    honest = content.scores.get("anti_hacking", Score()).level
+def hack_problems(level: str, kinds: tuple[str, ...], honest: int | None) -> list[Problem]:
+    """What is wrong with a hack flag beside the level of Anti-Hacking, `honest`."""
     if not level:
         return [Problem("hack", "The hack level is open. Press H.")]
     if level in ("minor", "major") and not kinds:

@@ -1,63 +1,86 @@
-"""What is shown once a review is submitted: one's own scores, what was hidden, and the peers who have submitted too."""
+"""What is shown once a review is submitted: one's own scores, what was hidden, peers who have submitted, the final label."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from stitchweb.review.models import Assignment, Mark, Rating, Review, Reviewer
+from stitchweb.review.access import blind_to
+from stitchweb.review.disputes import Sheet, outdated, sheets
+from stitchweb.review.models import Assignment, Item, Mark, Rating, Review, Revised
 from stitchweb.runs.access import may_watch
 from stitchweb.runs.history import view_of
 
 
 @dataclass(frozen=True)
 class Column:
-    """One review as a column. `who`: "you" or a pseudonym."""
+    """One review as a column. `who`: "you" or a pseudonym. `revised`: what they would say after the reveal."""
 
     who: str
     review: Review
     ratings: dict[str, Rating]
     marks: dict[str, list[Mark]]
+    revised: Revised | None
+    outdated: list[str]
 
 
 def revealed(row: Assignment) -> dict[str, Any]:
-    """For `review/done.html`. Call it for a submitted assignment only."""
+    """For `review/done.html`. Call it for a submitted assignment only.
+
+    Who wrote the candidate stays hidden while other candidates of the same run may still come to this person.
+    """
     item = row.item
     view = view_of(item.run_id)
     candidate = view.candidates.get(item.candidate)
-    columns = _columns(row)
-    rubric = item.project.rubric.parsed
-    return {
+    verdict = (candidate.verdict or "") if candidate else ""
+    to_come = blind_to(row.user).filter(run=item.run_id).count()
+    found = labels_of(item, verdict, row.user_id)
+    return found | {
         "project": item.project,
-        "rubric": rubric,
+        "rubric": item.project.rubric.parsed,
         "candidate": candidate,
         "check": (candidate.check or {}) if candidate else {},
-        "engineers": view.header.engineers if view.header else {},
-        "owner": item.run.owner,
-        "may_watch": may_watch(row.user, item.run_id),
-        "columns": columns,
-        "spread": {d.key: _spread(columns, d.key) for d in rubric.dimensions},
-        "open_peers": item.wanted - len(columns),
+        "to_come": to_come,
+        "engineers": view.header.engineers if view.header and not to_come else {},
+        "owner": None if to_come else item.run.owner,
+        "may_watch": not to_come and may_watch(row.user, item.run_id),
+        "open_peers": item.wanted - len(found["columns"]),
+        "mine": found["columns"][0],
     }
 
 
-def _spread(columns: list[Column], dimension: str) -> int:
-    """How many levels lie between the highest and the lowest label; 0 with fewer than two."""
-    levels = [rating.level for c in columns if (rating := c.ratings.get(dimension)) and rating.level is not None]
-    return max(levels) - min(levels) if levels else 0
+def labels_of(item: Item, verdict: str, reader: int | None = None) -> dict[str, Any]:
+    """All labels of an item as columns, the reader's own first, then by number; how far apart they lie; the final label.
+
+    Verdicts are named to a `reader` who has scored it, and to everybody once it is settled.
+    """
+    [sheet] = sheets([item])
+    tell = reader is not None or sheet.final is not None
+    marks = _marks(sheet)
+    revised = {r.review_id: r for r in Revised.objects.filter(review__item=item)}
+    columns = [
+        Column(
+            who="you" if reader and g.review.user_id == reader else f"reviewer {g.number or '?'}",
+            review=g.review,
+            ratings={r.dimension: r for r in g.review.ratings.all()},
+            marks=marks.get(g.review.pk, {}),
+            revised=revised.get(g.review.pk),
+            outdated=outdated(g.review, item.project, verdict, tell=tell),
+        )
+        for g in sheet.given
+    ]
+    columns.sort(key=lambda c: c.who != "you")
+    return {
+        "columns": columns,
+        "spread": {d.key: sheet.apart(d.key) for d in item.project.rubric.parsed.dimensions},
+        "final": sheet.final,
+        "final_outdated": outdated(sheet.final, item.project, verdict) if sheet.final else [],
+        "disputed": sheet.disputed,
+    }
 
 
-def _columns(row: Assignment) -> list[Column]:
-    """One's own review first, then the peers' by number."""
-    numbers = dict(Reviewer.objects.filter(project=row.item.project_id).values_list("user", "number"))
-    reviews = list(Review.objects.filter(item=row.item_id).prefetch_related("ratings", "marks"))
-    reviews.sort(key=lambda r: (r.assignment_id != row.pk, numbers.get(r.user_id, 0)))
-    return [_column(review, row, numbers) for review in reviews]
-
-
-def _column(review: Review, row: Assignment, numbers: dict[int, int]) -> Column:
-    marks: dict[str, list[Mark]] = {}
-    for mark in review.marks.all():
-        marks.setdefault(mark.dimension, []).append(mark)
-    who = "you" if review.assignment_id == row.pk else f"reviewer {numbers.get(review.user_id or 0, '?')}"
-    return Column(who, review, {r.dimension: r for r in review.ratings.all()}, marks)
+def _marks(sheet: Sheet) -> dict[int, dict[str, list[Mark]]]:
+    found: dict[int, dict[str, list[Mark]]] = {}
+    for mark in Mark.objects.filter(review__item=sheet.item):
+        found.setdefault(mark.review_id, {}).setdefault(mark.dimension, []).append(mark)
+    return found

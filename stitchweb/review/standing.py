@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from stitchweb.review.agreement import Estimate, estimate, kappa
+from stitchweb.review.disputes import disputed
 from stitchweb.review.models import Item, Project, Rating, Review, Reviewer
 from stitchweb.review.rubric import LEVELS
 
@@ -41,15 +42,13 @@ def standing(project: Project) -> dict[str, Any]:
         else:
             told[dimension][item][numbers.get(user, 0)] = level
     labels = Counter(Review.objects.filter(item__project=project).values_list("user", flat=True))
-    flags: dict[int, set[str]] = defaultdict(set)
-    for item, word in Review.objects.filter(item__project=project).values_list("item", "hack_level"):
-        flags[item].add(word)
     return {
         "dimensions": [_agreement(d.name, told[d.key], untold[d.key]) for d in project.rubric.parsed.dimensions],
         "labels": sorted((numbers[user], count) for user, count in labels.items() if user in numbers),
         "labels_n": labels.total(),
         "items": Item.objects.filter(project=project).count(),
-        "contested": sum(bool(words & {"major", "unsure"}) or len(words) > 1 for words in flags.values()),
+        "disputed": disputed(project).count(),
+        "settled": disputed(project).filter(adjudications__isnull=False).distinct().count(),
         "levels": LEVELS,
     }
 

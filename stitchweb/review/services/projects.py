@@ -13,6 +13,7 @@ from django.utils import timezone
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
 from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, Reviewer, Rubric
+from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import ENDED, Run
@@ -91,10 +92,13 @@ def create_project(
         raise ProjectRefused("The coverage is a share of the items in per cent, 0 to 100.")
     if not 5 <= minutes <= 1440:
         raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
-    return Project.objects.create(
+    project = Project.objects.create(
         team=team, rubric=rubric, name=name.strip()[:120], overlap=overlap, coverage=coverage, guidelines=guidelines,
         reservation_minutes=minutes, created_by=user, synthetic=synthetic,
     )  # fmt: skip
+    settings = {"rubric": str(rubric), "overlap": overlap, "coverage": coverage, "minutes": minutes}
+    record(user, project, "create", new=settings | {"name": project.name, "guidelines": guidelines})
+    return project
 
 
 @transaction.atomic
@@ -116,6 +120,7 @@ def fill(user: User, project: Project, filters: Filters) -> int:
             break
     Item.objects.bulk_create(items, batch_size=500)
     Project.objects.filter(pk=project.pk).update(filters=_as_json(filters))
+    record(user, project, "fill", new=_as_json(filters) | {"came": len(items)})
     return len(items)
 
 
@@ -170,6 +175,8 @@ def set_reviewers(user: User, project: Project, chosen: Iterable[int]) -> None:
     gone = Reviewer.objects.filter(project=project, left_at=None).exclude(user__in=wanted)
     release(Assignment.objects.filter(item__project=project, user__in=gone.values("user"), state=Held.RESERVED))
     gone.update(left_at=timezone.now())
+    before = sorted(pk for pk, part in there.items() if part.left_at is None)
+    record(user, project, "reviewers", old={"people": before}, new={"people": sorted(wanted)})
     _gold_for_all(project)
 
 
@@ -180,10 +187,11 @@ def set_gold(user: User, project: Project, item_pk: int, gold: bool) -> None:
     item = Item.objects.select_for_update().filter(project=project, pk=item_pk).first()
     if item is None:
         raise ProjectRefused("There is no such item in this project.")
-    item.gold = gold
+    was, item.gold = item.gold, gold
     if not gold:
         item.wanted = max(item.taken, project.overlap)
     item.save(update_fields=["gold", "wanted"])
+    record(user, project, "gold", named(item), old={"gold": was}, new={"gold": gold})
     _gold_for_all(project)
 
 
@@ -194,12 +202,17 @@ def _gold_for_all(project: Project) -> None:
         item.save(update_fields=["wanted"])
 
 
+@transaction.atomic
 def change(user: User, project: Project, *, state: str, guidelines: str, minutes: int) -> None:
     """What may change while people score. ProjectRefused for a reservation out of bounds."""
     require_role(user, project.team_id, MANAGERS)
     if not 5 <= minutes <= 1440:
         raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
-    Project.objects.filter(pk=project.pk).update(state=state, guidelines=guidelines, reservation_minutes=minutes)
+    row = Project.objects.select_for_update().get(pk=project.pk)
+    old = {"state": row.state, "guidelines": row.guidelines, "minutes": row.reservation_minutes}
+    row.state, row.guidelines, row.reservation_minutes = state, guidelines, minutes
+    row.save(update_fields=["state", "guidelines", "reservation_minutes"])
+    record(user, row, "change", old=old, new={"state": state, "guidelines": guidelines, "minutes": minutes})
 
 
 def hidden_words() -> frozenset[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import F
 from django.utils import timezone
 
-from stitchweb.review.access import parts_of
-from stitchweb.review.models import Assignment, AssignmentQuerySet, Held, Item, ItemQuerySet, Project, ProjectState
-from stitchweb.runs.models import Control
+from stitchweb.review.access import parts_of, to_score
+from stitchweb.review.models import Assignment, AssignmentQuerySet, Held, Item, Project, ProjectState
+from stitchweb.review.services.audit import named, record
 from stitchweb.teams.models import User
 
 SKIP_REASONS = {
@@ -63,6 +63,7 @@ def skip(user: User, assignment_pk: int, reason: str, note: str = "") -> None:
         raise QueueRefused("This item is scored already: there is nothing to skip.")
     row.skip_reason, row.skip_note = reason, note[:400]
     _let_go(row, Held.SKIPPED)
+    record(user, row.item.project_id, "skip", named(row.item), new={"reason": reason, "note": row.skip_note})
 
 
 def locked(user: User, assignment_pk: int) -> Assignment:
@@ -111,20 +112,9 @@ def _take(user: User, project: Project) -> Assignment | None:
     return _reserve(user, project, item) if item else None
 
 
-def open_to(user: User) -> ItemQuerySet:
-    """Items of any project with room that this person may score: not seen before, of no run that they own or steered."""
-    seen = Assignment.objects.filter(item=OuterRef("pk"), user=user)
-    steered = Control.objects.filter(run=OuterRef("run"), user=user)
-    return (
-        Item.objects.with_room()
-        .filter(~Exists(seen), ~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user))
-        .order_by("-gold", "rank")
-    )
-
-
 def _pick(user: User, project: Project) -> Item | None:
     """The first open item, its row locked. Rows that others hold are passed over first and waited for only at the end."""
-    items = open_to(user).filter(project=project)
+    items = to_score(user).filter(project=project)
     for patient in (False, True, True):
         item = items.select_for_update(skip_locked=not patient, of=("self",)).first()
         if item is not None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from stitchweb.review.content import CANNOT_TELL, Content, Files, Lines, Problem, lines_of, problems
 from stitchweb.review.models import Assignment, Draft, Held, Mark, Rating, Review, Rubric
+from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import QueueRefused, hold, locked
 from stitchweb.teams.models import User
 
@@ -94,8 +95,11 @@ def content_of(row: Assignment) -> Content:
 
 
 @transaction.atomic
-def submit(user: User, assignment_pk: int, files: Files) -> Review:
-    """Make the newest draft a review. NotComplete with all that is missing; QueueRefused when no label is left to give."""
+def submit(user: User, assignment_pk: int, files: Files, *, verdict: str = "") -> Review:
+    """Make the newest draft a review. `verdict`: the Verifier's word on the candidate now.
+
+    NotComplete with all that is missing; QueueRefused when no label is left to give.
+    """
     row = locked(user, assignment_pk)
     if row.state == Held.SUBMITTED:
         return row.review  # sent twice: the first one stands
@@ -111,9 +115,12 @@ def submit(user: User, assignment_pk: int, files: Files) -> Review:
     review = Review.objects.create(
         assignment=row, item_id=row.item_id, user=user, rubric=rubric, hack_level=content.hack_level,
         hack_types=list(content.hack_types), comment=content.comment.strip(), active_s=round(row.active_s, 1), submitted_at=now,
+        verdict=verdict,
     )  # fmt: skip
     Rating.objects.bulk_create(_ratings(review, content))
     Mark.objects.bulk_create(_mark(review, lines, files) for lines in content.marks)
+    given = {key: score.level or None for key, score in content.scores.items()}
+    record(user, row.item.project_id, "submit", named(row.item), new=given | {"hack_level": review.hack_level})
     return review
 
 

@@ -11,21 +11,25 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from gpu_runner.hacks.classes import FAMILIES, WORDS
 from stitchweb.review.access import assignment_for
 from stitchweb.review.blind import Subject, scored_files, subject_of
+from stitchweb.review.code import VIEWS
 from stitchweb.review.code import code_panel as panel_of
 from stitchweb.review.content import SIDES, Content, Lines, Problem, mark_of, problems, read_form
+from stitchweb.review.disputes import verdicts_now
+from stitchweb.review.label import GivenLabel, first_label, read_label
 from stitchweb.review.models import Assignment, Held
 from stitchweb.review.reveal import revealed
 from stitchweb.review.rubric import RubricContent
+from stitchweb.review.services.labels import revise
 from stitchweb.review.services.queue import SKIP_REASONS, QueueRefused, skip
 from stitchweb.review.services.reviews import NotComplete, content_of, save_draft, submit, undo
+from stitchweb.review.views.settling import relabel
 from stitchweb.runs.spread import WISHES
 
-VIEWS = (("nothing", "code"), ("parent", "from parent"), ("reference", "from reference"))
 SURES = ((1, "low"), (2, "medium"), (3, "high"))
 
 
@@ -53,7 +57,7 @@ def item_page(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         return _act(request, row)
     if row.state == Held.SUBMITTED:
-        return render(request, "review/done.html", {"section": "review", "row": row, **revealed(row)})
+        return _done(request, row, first_label(row), [])
     if row.state == Held.SKIPPED:
         messages.info(request, "You skipped this item, so it went to others.")
         return redirect("review")
@@ -62,6 +66,33 @@ def item_page(request: HttpRequest, pk: int) -> HttpResponse:
     except QueueRefused as refusal:
         context = {"section": "review", "row": row, "reason": str(refusal), "skip_reasons": SKIP_REASONS.items()}
         return render(request, "review/gone.html", context, status=410)
+
+
+def _done(request: HttpRequest, row: Assignment, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
+    """What was hidden. `label`: what stands in the form of the one revision."""
+    context = {
+        "section": "review",
+        "row": row,
+        **revealed(row),
+        **relabel(row.review.rubric.parsed, row.item.skill, label, found),
+    }
+    return render(request, "review/done.html", context, status=status)
+
+
+@login_required
+@require_POST
+def revise_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep the one revision of a submitted review, with its reason."""
+    row = assignment_for(request.user, pk)
+    label = read_label(request.POST, row.item.project.rubric.parsed)
+    try:
+        revise(request.user, row.pk, label)  # type: ignore[arg-type]
+        messages.success(request, "Kept beside your first label, which stays as it is.")
+    except QueueRefused as refusal:
+        messages.error(request, str(refusal))
+    except NotComplete as missing:
+        return _done(request, row, label, missing.problems, status=422)
+    return redirect("review-item", row.pk)
 
 
 @login_required
@@ -84,6 +115,8 @@ def _code(request: HttpRequest, row: Assignment, subject: Subject, content: Cont
         "views": VIEWS,
         "code": panel_of(subject, against, request.GET.get("file", ""), content.marks),
         "letters": {d.key: d.letter for d in rubric.dimensions},
+        "here": reverse("review-item", args=[row.pk]),
+        "code_at": reverse("review-code", args=[row.pk]),
     }
 
 
@@ -139,7 +172,8 @@ def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
         else:
             overtaken = _save(request, row, row.item.project.rubric.parsed, act)
         if act == "submit":
-            submit(request.user, row.pk, scored_files(row.item))  # type: ignore[arg-type]
+            files, verdict = scored_files(row.item), verdicts_now([row.item])[row.item_id]
+            submit(request.user, row.pk, files, verdict=verdict)  # type: ignore[arg-type]
             return redirect("review-item", row.pk)
     except QueueRefused as refusal:
         if in_place:

@@ -79,6 +79,7 @@ def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
     runs = runs_for(request.user).filter(team=project.team_id).order_by()
     return {
         "people": [(m, parts.get(m.user_id)) for m in people],
+        "adjudicators": set(project.adjudicators.values_list("user", flat=True)),
         "items": [{"item": item, "states": [a.state for a in item.assignments.all()]} for item in shown],
         "more": max(project.items_n - SHOWN, 0),  # type: ignore[attr-defined]
         "states": ProjectState.choices,

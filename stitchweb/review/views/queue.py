@@ -11,9 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from stitchweb.review.access import assignments_for, parts_of, project_for, projects_for, reviewer_of
+from stitchweb.review.access import assignments_for, grants_of, parts_of, project_for, projects_for, reviewer_of, to_score
+from stitchweb.review.disputes import disputes_for
 from stitchweb.review.models import Held
-from stitchweb.review.services.queue import QueueRefused, next_assignment, open_to
+from stitchweb.review.services.queue import QueueRefused, next_assignment
 from stitchweb.teams.access import MANAGERS, teams_for
 
 RECENT = 12
@@ -29,12 +30,15 @@ def home(request: HttpRequest) -> HttpResponse:
     mine = assignments_for(user)
     done = _counts(mine.filter(state=Held.SUBMITTED).order_by(), "item__project")
     held = set(mine.filter(state=Held.RESERVED).values_list("item__project", flat=True))
-    left = _counts(open_to(user).filter(project__in=scores).order_by(), "project")  # type: ignore[arg-type]
+    left = _counts(to_score(user).filter(project__in=scores).order_by(), "project")  # type: ignore[arg-type]
+    grants = set(grants_of(user).values_list("project", flat=True))
     rows = [
         {
             "project": project,
             "scores": project.pk in scores,
             "manages": project.team_id in managed,
+            "settles": project.pk in grants,
+            "disputes": disputes_for(user, project).count() if project.pk in grants else 0,  # type: ignore[arg-type]
             "held": project.pk in held,
             "done": done.get(project.pk, 0),
             "left": left.get(project.pk, 0),

@@ -206,7 +206,10 @@ class Draft(models.Model):
 
 
 class Review(models.Model):
-    """A submitted judgement of one item. `blind`: nothing of judge, peers or verdict had been shown on the page before it."""
+    """A submitted judgement of one item, never changed. `blind`: nothing of judge, peers or verdict had been shown before it.
+
+    `verdict`: the Verifier's word at that moment, kept to see later whether it still stands.
+    """
 
     assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="review")
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="reviews")
@@ -216,6 +219,7 @@ class Review(models.Model):
     hack_types = models.JSONField(default=list)
     comment = models.TextField(blank=True)
     blind = models.BooleanField(default=True)
+    verdict = models.CharField(max_length=60, blank=True)
     active_s = models.FloatField()
     submitted_at = models.DateTimeField(default=timezone.now)
 

@@ -1,0 +1,25 @@
+"""Tables of reviews: `base` up to a submitted label, `after` what follows it."""
+
+from stitchweb.review.models.after import Adjudication, Adjudicator, Change, Revised
+from stitchweb.review.models.base import (
+    HACK_LEVELS,
+    HACK_TYPES,
+    Assignment,
+    AssignmentQuerySet,
+    Draft,
+    Held,
+    Item,
+    ItemQuerySet,
+    Mark,
+    Project,
+    ProjectState,
+    Rating,
+    Review,
+    Reviewer,
+    Rubric,
+)
+
+__all__ = [
+    "HACK_LEVELS", "HACK_TYPES", "Adjudication", "Adjudicator", "Assignment", "AssignmentQuerySet", "Change", "Draft", "Held",
+    "Item", "ItemQuerySet", "Mark", "Project", "ProjectState", "Rating", "Review", "Reviewer", "Revised", "Rubric",
+]  # fmt: skip

@@ -1,0 +1,90 @@
+"""What follows a submitted label: its one revision, who may settle a dispute, the final label, and the trail of changes."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from stitchweb.review.models.base import HACK_LEVELS, Item, Project, Review, Rubric
+
+
+class Label(models.Model):
+    """Levels and hack flag given with open eyes, with the reason. `levels`: by dimension, None for "cannot tell"."""
+
+    levels = models.JSONField()
+    hack_level = models.CharField(max_length=8, choices=[(word, word) for word in HACK_LEVELS])
+    hack_types = models.JSONField(default=list)
+    reason = models.TextField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        abstract = True
+
+
+class Revised(Label):
+    """What a reviewer would say after the reveal. One per review, which itself stays as it was submitted.
+
+    `peers`: how many other labels were on the page when it was written.
+    """
+
+    review = models.OneToOneField(Review, on_delete=models.CASCADE, related_name="revised")
+    peers = models.PositiveSmallIntegerField()
+
+    def __str__(self) -> str:
+        return f"revision of review {self.review_id}"
+
+
+class Adjudicator(models.Model):
+    """Somebody who settles disputes in one project, whoever they are elsewhere in the team."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="adjudicators")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    granted_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="adjudicator_once")]
+
+    def __str__(self) -> str:
+        return f"adjudicator {self.user_id} of {self.project_id}"
+
+
+class Adjudication(Label):
+    """A final label. Never changed: when it is outdated a newer one is added, and the newest of an item counts.
+
+    `verdict`: the Verifier's word on the candidate at that moment, which no adjudicator sees before.
+    """
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="adjudications")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="+")
+    verdict = models.CharField(max_length=60, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"final label {self.pk} of item {self.item_id}"
+
+
+class Change(models.Model):
+    """One thing that somebody did in a project: what stood before and what stood after. Rows are only ever added.
+
+    `about`: what it was done to, in words without anybody's name; `old` and `new`: values by field.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="changes")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    act = models.CharField(max_length=20)
+    about = models.CharField(max_length=120, blank=True)
+    old = models.JSONField(default=dict)
+    new = models.JSONField(default=dict)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [models.Index(fields=["project", "-id"], name="changes_of_project")]
+
+    def __str__(self) -> str:
+        return f"{self.act} in {self.project_id}"
