@@ -21,6 +21,8 @@ from gpu_runner.profile.trace import Trace
 from gpu_runner.profile.verdicts import gpu_verdicts
 
 _CAST = re.compile(r"\((?:bool|int|unsigned|long|short|char|unsigned (?:int|long|char|short)|long long)\)(?=-?\d)")
+_SUFFIXED = re.compile(r"(?<![\w.])(\d+)[uUlL]{1,3}\b")
+_LAMBDA = re.compile(r"[\[{]lambda\([^()]*\)(?:\(instance|#)(\d+)\)?[\]}]")
 _SPACE_NAMES = re.compile(r"(?:\w+|\(anonymous namespace\)|<unnamed>)::")
 _REFUSED = {
     b"PK\x03\x04": "The file is a zip archive: unpack it and give the report inside.",
@@ -156,8 +158,21 @@ def _counters_only(found: dict[str, dict[str, Any]], role: str) -> dict[str, Any
 
 
 def signature(name: str) -> str:
-    """A kernel's name without what tools write differently: namespaces, casts of template arguments, spaces."""
-    return re.sub(r"\s+", "", _CAST.sub("", _SPACE_NAMES.sub("", name)))
+    """A kernel's name without what tools write differently: namespaces, casts and suffixes of template arguments, what a lambda
+    takes, spaces, and the parameters, which Nsight Systems and Nsight Compute name by their templates' letters (`T2`)."""
+    plain = re.sub(r"\s+", "", _CAST.sub("", _SPACE_NAMES.sub("", name)))
+    plain = _LAMBDA.sub(r"lambda#\1", _SUFFIXED.sub(r"\1", plain))
+    return plain[: _parameters(plain)]
+
+
+def _parameters(name: str) -> int:
+    """Where the last pair of brackets begins, if the name ends with it."""
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            return at if name[at] == "(" and at else len(name)
+    return len(name)
 
 
 def attach(summary: dict[str, Any], found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ PACKAGES = {
 }  # of the libraries that importers were seen to miss
 _REGEX = re.compile(r"([\\.^$|?*+()\[\]{}/])")
 _MISSING = re.compile(r"^\s*(\S+)\s*=>\s*not found", re.MULTILINE)
+_HELP = re.compile(r"(?i)(try|usage:|see) .*--?h(elp)?\b")
 _NO_LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 
 
@@ -52,12 +53,15 @@ class Outcome:
 
 
 def nsys_profile(nsys: str, out: Path, program: Sequence[str]) -> ToolCommand:
-    """Record `program` into `out`.nsys-rep. Only CUDA and NVTX: operating system calls would be most of the rows."""
+    """Record `program` into `out`.nsys-rep. Only CUDA and NVTX: operating system calls would be most of the rows.
+
+    Older installations refuse `--discard-environment` (2025.3.1 does, and it is the one that comes with Nsight Compute); the
+    sandbox's environment holds nothing to discard.
+    """
     return ToolCommand(
         (
             nsys, "profile", "-o", str(out), "--force-overwrite=true", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none",
             "--cuda-graph-trace=node",  # else a CUDA graph is one row and its kernels are not seen
-            "--discard-environment=true",
             "--capture-range=cudaProfilerApi",
             "--capture-range-end=stop",  # the default ends the program before it has written its result
             "--kill=none", "--wait=primary", *program,
@@ -136,7 +140,8 @@ def nsys_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
         sentence = (
             f"QdstrmImporter cannot start: {named} is missing. Install it, then profile again."
             if named
-            else "Nsight Systems left a raw recording (.qdstrm) and no QdstrmImporter is beside it: install its host folder."
+            else "Nsight Systems left a raw recording (.qdstrm) that no QdstrmImporter beside it made a report of"
+            f"{last_words(output)}: install its host folder."
         )
         return Outcome("unavailable", "no_importer", sentence)
     if status == 0:
@@ -173,6 +178,6 @@ def ncu_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
 
 
 def last_words(output: str) -> str:
-    """The last line that a tool printed, for the end of a sentence without its full stop."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    """The last line that a tool printed, for the end of a sentence without its full stop. Where its help is, is no news."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not _HELP.match(line.strip())]
     return f" ({lines[-1][:200].rstrip('.')})" if lines else ""

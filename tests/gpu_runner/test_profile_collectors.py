@@ -29,11 +29,19 @@ def test_nsys_records_cuda_alone_inside_the_range_and_lets_the_program_end():
     assert command.argv[:4] == ("nsys", "profile", "-o", "/tmp/x/report")
     assert command.argv[-2:] == PROGRAM
     assert {
-        "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--cuda-graph-trace=node", "--discard-environment=true",
+        "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--cuda-graph-trace=node",
         "--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--kill=none",
     } <= flags(command)  # fmt: skip
     assert command.leaves == Path("/tmp/x/report.nsys-rep")
     assert command.seconds == tools.NSYS_SECONDS
+
+
+def test_of_a_refused_command_line_the_complaint_is_said_and_not_where_help_is():
+    said = "unrecognised option '--discard-environment=true'\n\nTry 'nsys profile --help' for more information.\n"
+    assert tools.last_words(said) == " (unrecognised option '--discard-environment=true')"
+    outcome = tools.nsys_outcome(1, (), said)
+    assert outcome.status == "unavailable"
+    assert "unrecognised option" in outcome.sentence
 
 
 def test_nsys_exports_what_it_recorded():
@@ -84,7 +92,13 @@ def test_missing_libraries_are_found_in_what_is_printed(text, wanted):
     [
         (0, [".nsys-rep"], "", "", ""),
         (143, [".nsys-rep"], "", "program_failed", "ended with 143"),
-        (0, [".qdstrm"], "Unable to retrieve the importer version", "no_importer", "no QdstrmImporter is beside it"),
+        (
+            0,
+            [".qdstrm"],
+            "Unable to retrieve the importer version",
+            "no_importer",
+            "of (Unable to retrieve the importer version): install",
+        ),
         (
             0,
             [".qdstrm"],

@@ -88,3 +88,38 @@ def test_one_kernel_as_two_tools_write_it():
     )
     assert signature(ELEMENTWISE) == signature(other)
     assert signature("k<4>(int)") != signature("k<8>(int)")
+
+
+SUM = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor"
+    "<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4, 4> >(at::native::"
+    "ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::operator()(at::"
+    "TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4, 4>)"
+)
+SUM_OF_NSYS = (
+    "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::"
+    "sum_functor<float, float, float>::operator ()(at::TensorIterator &)::[lambda(float, float) (instance 1)]>, unsigned int, "
+    "float, (int)4, (int)4>>(T3)"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SUM, SUM_OF_NSYS),
+        (
+            "void k<std::array<char*, 2ul> >(int, std::array<char*, 2ul>)",
+            "void k<std::array<char *, (unsigned long)2>>(int, T1)",
+        ),
+        ("fused(float*, int)", "fused(float *, int)"),
+        ("fused", "fused(float *, int)"),
+    ],
+)
+def test_one_kernel_as_torch_and_nsys_write_it(one, other):
+    """Both names of the first pair are of one launch, seen by both (torch 2.11, nsys 2025.3.1)."""
+    assert signature(one) == signature(other)
+
+
+def test_other_kernels_keep_other_signatures():
+    names = [SUM, SUM.replace("512", "256"), SUM.replace("#1", "#2"), "k2ul(int)", "k2(int)", "f((x)1)", "(int)"]
+    assert len({signature(name) for name in names}) == len(names)

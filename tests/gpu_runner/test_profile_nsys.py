@@ -120,15 +120,26 @@ def test_a_report_without_kernels_is_unavailable_and_says_why(tmp_path, rows, re
     assert found["verdict"]["class"] == "insufficient"
 
 
+DOUBT = {"severity": 3, "text": "Not all CUDA events might have been collected from /home/ada/train.py"}
+
+
 def test_the_tools_own_complaints_are_counted_not_quoted(tmp_path):
     rows = nsys_rows()
-    rows["DIAGNOSTIC_EVENT"] = [
-        {"severity": 3, "text": "Not all CUDA events might have been collected from /home/ada/train.py"},
-        {"severity": 1, "text": "Process 12 was launched"},
-    ]
+    rows["DIAGNOSTIC_EVENT"] = [DOUBT, {"severity": 1, "text": "Process 12 was launched"}]
+    del rows["CUPTI_ACTIVITY_KIND_KERNEL"][1]
     found = read(nsys_file(tmp_path / "r.sqlite", rows))
     assert found["source"]["warnings"] == ["nsys reports 1 warnings or errors of its own, and that events were lost"]
     assert found["verdict"]["class"] == "insufficient"
+
+
+def test_events_that_might_be_missing_are_looked_for(tmp_path):
+    rows = nsys_rows()
+    rows["DIAGNOSTIC_EVENT"] = [DOUBT]
+    found = read(nsys_file(tmp_path / "r.sqlite", rows))
+    assert found["source"]["warnings"][0].endswith("but no launch of the measured iterations is without its kernel")
+    assert found["verdict"]["class"] != "insufficient"
+    rows["NVTX_EVENTS"] = []  # without iterations nobody knows what should be there
+    assert read(nsys_file(tmp_path / "s.sqlite", rows))["verdict"]["class"] == "insufficient"
 
 
 def test_host_user_environment_and_command_line_are_left_in_the_report(tmp_path):
