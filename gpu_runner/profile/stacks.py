@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_runner.profile.calls import Calls
 from gpu_runner.profile.names import short
 from gpu_runner.profile.rows import ITERATION, OWN, Row
-from gpu_runner.profile.sweep import Calls
 from gpu_runner.profile.trace import GpuRow
 
 Path = tuple[str, ...]

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu_runner.profile import stacks, sweep, timeline
+from gpu_runner.profile.calls import Calls, Interval, blocking, enqueues
 from gpu_runner.profile.names import key, short
 from gpu_runner.profile.origin import origin
 from gpu_runner.profile.rows import OWN
-from gpu_runner.profile.sweep import Calls, Interval
 from gpu_runner.profile.trace import GpuRow, Trace
+from gpu_runner.profile.waits import union
 from gpu_runner.stats import median
 
 SCHEMA = "stitchweb.profile/1"
@@ -71,7 +72,7 @@ def _busiest(trace: Trace, warnings: list[str]) -> int:
 def _window(trace: Trace, rows: Sequence[GpuRow], calls: Calls) -> Interval:
     """From the first iteration's start to the last one's end, or to the end of the last row that was enqueued in one."""
     if not trace.ranges:
-        edges = [(r.start, r.end) for r in rows] + [(c.start, c.end) for c in trace.calls if sweep.enqueues(c)]
+        edges = [(r.start, r.end) for r in rows] + [(c.start, c.end) for c in trace.calls if enqueues(c)]
         return (min(s for s, _ in edges), max(e for _, e in edges)) if edges else (0, 0)
     start, end = trace.ranges[0][0], max(e for _, e in trace.ranges)
     for row in rows:
@@ -84,18 +85,20 @@ def _window(trace: Trace, rows: Sequence[GpuRow], calls: Calls) -> Interval:
 def _gpu(rows: Sequence[GpuRow], times: Sequence[int], window: Interval, gaps: Sequence[sweep.Gap]) -> dict[str, Any]:
     kernels = [r for r in rows if r.kind == "kernel"]
     kernel_times = [ns for r, ns in zip(rows, times, strict=True) if r.kind == "kernel"]
-    busy = sweep.length(sweep.union(sweep.inside(rows, window)))
+    busy = sweep.length(union(sweep.inside(rows, window)))
     causes = dict.fromkeys(sweep.CAUSES, 0)
     bins = [[limit, 0, 0] for limit in (*_GAP_BINS, 0)]
+    sizes: Counter[int | None] = Counter()  # by the row that ends it: a gap may be in parts
     for gap in gaps:
-        size = gap.end - gap.start
-        causes[gap.cause] += size
+        causes[gap.cause] += gap.end - gap.start
+        sizes[gap.row] += gap.end - gap.start
+    for size in sizes.values():
         slot = next((b for b in bins[:-1] if size < b[0]), bins[-1])
         slot[1] += 1
         slot[2] += size
     return {
         "busy_ns": busy,
-        "kernel_busy_ns": sweep.length(sweep.union(sweep.inside(kernels, window))),
+        "kernel_busy_ns": sweep.length(union(sweep.inside(kernels, window))),
         "kernel_sum_ns": sum(kernel_times),
         "copy_exposed_ns": sweep.exposed(rows, window),
         "idle_ns": max(0, window[1] - window[0] - busy),
@@ -110,15 +113,15 @@ def _gpu(rows: Sequence[GpuRow], times: Sequence[int], window: Interval, gaps: S
 
 def _uvm_overlap(rows: Sequence[GpuRow], window: Interval) -> float | None:
     """Per cent of the largest kernel's time in which unified memory moves: it waits for its pages. None without such moves."""
-    moves = sweep.union(sweep.inside([r for r in rows if r.copy.startswith("UVM")], window))
+    moves = union(sweep.inside([r for r in rows if r.copy.startswith("UVM")], window))
     spent: Counter[str] = Counter()
     for row in rows:
         spent[row.name] += row.end - row.start if row.kind == "kernel" else 0
     if not moves or not any(spent.values()):
         return None
     largest = spent.most_common(1)[0][0]
-    kernel = sweep.union(sweep.inside([r for r in rows if r.kind == "kernel" and r.name == largest], window))
-    both = sweep.length(moves) + sweep.length(kernel) - sweep.length(sweep.union(moves + kernel))
+    kernel = union(sweep.inside([r for r in rows if r.kind == "kernel" and r.name == largest], window))
+    both = sweep.length(moves) + sweep.length(kernel) - sweep.length(union(moves + kernel))
     return 100.0 * both / sweep.length(kernel) if kernel else None
 
 
@@ -153,7 +156,7 @@ def _api(trace: Trace, window: Interval) -> list[dict[str, Any]]:
     for call in trace.calls:
         if window[0] <= call.start < window[1]:
             groups[call.name].append(call.end - call.start)
-            if sweep.blocking(call):
+            if blocking(call):
                 waits.add(call.name)
     found: list[dict[str, Any]] = [
         {"name": n, "count": len(t), "total_ns": sum(t), "median_ns": int(median(t)), "blocking": n in waits}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_runner.profile.calls import Calls, Interval, blocking, enqueues
 from gpu_runner.profile.names import short
-from gpu_runner.profile.sweep import Calls, Gap, Interval, blocking, enqueues
+from gpu_runner.profile.sweep import Gap
 from gpu_runner.profile.trace import GpuRow, Trace
 
 MAX_ROWS = 400

@@ -23,9 +23,10 @@ def _program(forward: str, inputs: str) -> str:
 PLANTED: dict[str, str] = {
     # 60 kernels of about 2 µs, which the host takes longer to launch
     "launch-bound": _program("for _ in range(60):\n    x = x * 1.01\nreturn x", "torch.randn(1000)"),
-    # the host reads a number after each kernel and launches the next one afterwards
+    # the host reads a number each time round and launches the next kernels afterwards; they last for longer than a host that a
+    # profiler slows takes to launch them, or it would be bound by its launches as well
     "sync-bound": _program(
-        "for _ in range(10):\n    x = x * 1.01\n    x = x + 1e-9 * x.sum().item()\nreturn x", "torch.randn(1 << 22)"
+        "for _ in range(10):\n    x = x * 1.01\n    x = x + 1e-9 * x.sum().item()\nreturn x", "torch.randn(1 << 24)"
     ),
     # 128 MB to the host and back, through pageable memory
     "transfer-bound": _program("return x.cpu().to(x.device) * 2.0", "torch.randn(1 << 25)"),

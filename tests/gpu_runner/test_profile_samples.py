@@ -73,9 +73,12 @@ def test_the_idle_time_of_nineteen_steps_counted_with_sql(steps):
 
 
 def test_reading_back_a_sum_each_step_is_what_the_gpu_waits_for(steps):
+    """38.7 % of the wall time are gaps between a wait and the next enqueue, 6.9 % others that the host was at work in. Without
+    waits it would be ahead by then, for a step keeps it for less time than the GPU; but not yet in the first step, 2.2 %."""
     verdict = steps["verdict"]
     assert (verdict["class"], verdict["confidence"]) == ("sync-bound", "high")
-    assert verdict["share_pct"] == pytest.approx(100 * 6_112_091 / 15_786_537)
+    assert verdict["share_pct"] == pytest.approx(100 * 6_958_092 / 15_786_537)
+    assert steps["gpu"]["idle_by_cause_ns"]["launch"] == 341_972
     assert verdict["evidence"][0]["shown_in"] == "causes:sync"
     assert steps["advice"][0]["id"] == "no-sync"
 

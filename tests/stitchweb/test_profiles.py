@@ -26,7 +26,7 @@ from tests.stitchweb.markup import well_formed
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
-SENTENCE = "Sync-bound: the GPU is idle 39 % of the time because the host waited for it before going on."
+SENTENCE = "Sync-bound: the GPU is idle 44 % of the time because the host waited for it before going on."
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_every_picture_says_in_its_label_and_in_its_table_what_it_shows():
 def test_the_bar_of_causes_holds_the_shares_that_were_measured():
     picture = pictures.causes([("eager", h200())], prefix="c1")
     assert picture is not None
-    assert ("eager", "idle: host waited for the GPU", "322\u00a0µs", "38.7\u00a0%") in picture.rows
+    assert ("eager", "idle: host waited for the GPU", "366\u00a0µs", "44.1\u00a0%") in picture.rows
     widths = [float(w) for w in re.findall(r'<rect class="c [^>]*width="([\d.]+)%"', picture.svg)]
     assert sum(widths) == pytest.approx(100, abs=0.1)
 
