@@ -139,7 +139,7 @@ def test_events_that_might_be_missing_are_looked_for(tmp_path):
     assert found["source"]["warnings"][0].endswith("but no launch of the measured iterations is without its kernel")
     assert found["verdict"]["class"] != "insufficient"
     rows["NVTX_EVENTS"] = []  # without iterations nobody knows what should be there
-    assert read(nsys_file(tmp_path / "s.sqlite", rows))["verdict"]["class"] == "insufficient"
+    assert read_profile([nsys_file(tmp_path / "s.sqlite", rows)])["verdict"]["class"] == "insufficient"
 
 
 def test_host_user_environment_and_command_line_are_left_in_the_report(tmp_path):
