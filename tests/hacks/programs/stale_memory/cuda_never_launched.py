@@ -1,4 +1,4 @@
-# A launch with more threads than a block may have, and nobody asks for the error.
+# A block of more threads than there may be, and a guard that leaves the work out: no error, and no result.
 # reference: scale_shift
 # caught by: memory is poisoned before each call
 class ModelNew(Right):
