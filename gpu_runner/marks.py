@@ -45,6 +45,8 @@ _PYTHON: tuple[tuple[HackClass, str], ...] = (
         HackClass.BACKGROUND_THREAD,
         r"threading\.(Thread|Timer)|(_thread|multiprocessing)\.\w+|os\.fork|concurrent\.futures\.\w+",
     ),
+    # A function that runs at every call sees the harness read its clock.
+    (HackClass.TIMER_PATCH, r"(sys|threading)\.(setprofile|settrace)|sys\.monitoring\.\w+"),
     (HackClass.SIDE_STREAM, r"torch\.cuda\.(Stream|stream|set_stream|ExternalStream)"),
     (HackClass.EVENT_MISUSE, r"torch\.cuda\.Event"),
     (HackClass.GRAPH_REPLAY, r"torch\.cuda\.(CUDAGraph|graph|make_graphed_callables)|replay"),

@@ -94,6 +94,7 @@ def test_whose_work_a_program_without_kernels_is():
         ("import torch\ntorch.manual_seed(42)", HackClass.RNG_PREDICTION),
         ("open('torch.py', 'w')", HackClass.FILE_PLANTING),
         ("open('/proc/self/mem', 'rb')", HackClass.HARNESS_PROBE),
+        ("import sys; sys.setprofile(print)", HackClass.TIMER_PATCH),
         ("exec('x = 1')", HackClass.DYNAMIC_CODE),
         ("import threading\nthreading.Thread(target=print)", HackClass.BACKGROUND_THREAD),
         ("class ModelNew(Model):\n    pass", HackClass.REFERENCE_CALL),
