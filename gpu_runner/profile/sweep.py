@@ -1,8 +1,8 @@
 """Sweeps over one GPU's rows: how long it was busy, and what each idle gap waited for.
 
-A gap is charged to a cause by the call that enqueued the row which ends it, but to `sync` as far as it would not be there had the
-host not waited. Causes are judged by the GPU's idle time alone: the sum of launch calls says nothing (a full queue makes them
-block), and neither does the time inside of synchronising calls.
+A gap is charged to a cause by the call that enqueued the row which ends it, but to `sync` as far as it would not be there had
+the host not waited. Causes are judged by the GPU's idle time alone: the sum of launch calls says nothing (a full queue makes
+them block), and neither does the time inside of synchronising calls.
 """
 
 from __future__ import annotations
