@@ -254,6 +254,14 @@ def test_the_kernel_table_says_whose_a_kernel_is_and_what_changed():
     assert rows[0].cells == ("173\u00a0µs", "20.8\u00a0%", "1", "173\u00a0µs", "25.6\u00a0MB", "latency: small grid")
 
 
+def test_the_kernel_table_says_what_bounds_a_kernel_and_no_verdict():
+    """Reviewers read it before they know what became of the candidate, and "verdict" is the word for that."""
+    table = pictures.kernel_table(h200(), prefix="c1", sort="limit")
+    assert table.headings[-1].label == "Bound by"
+    assert [row.cells[-1] for row in table.rows] == ["compute", *["latency: small grid"] * 3, "–"]
+    assert "verdict" not in render_to_string("pictures/kernels.html", {"table": table}).lower()
+
+
 def test_a_point_of_the_roofline_is_read_against_the_roof_above_it():
     picture = pictures.roof(h200(), prefix="c1")
     assert picture is not None

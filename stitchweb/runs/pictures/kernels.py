@@ -19,7 +19,7 @@ _COLUMNS: tuple[tuple[str, str, bool], ...] = (  # (sort key, heading, whether i
     ("calls", "Calls", True),
     ("median", "Median", True),
     ("bytes", "Device memory", True),
-    ("limit", "Verdict", False),
+    ("limit", "Bound by", False),
 )
 
 
@@ -59,7 +59,7 @@ def _sort_value(kernel: Mapping[str, Any], by: str) -> Any:
     if by == "name":
         return str(kernel.get("short_name", "")).lower()
     if by == "limit":
-        return str((kernel.get("verdict") or {}).get("class") or "~")
+        return _limit(kernel) or "~"
     counters = kernel.get("counters") if isinstance(kernel.get("counters"), Mapping) else {}
     value = {
         "calls": kernel.get("count"), "time": kernel.get("total_ns"), "median": kernel.get("median_ns"), "share": kernel.get("share_pct"),
@@ -97,6 +97,12 @@ def kernel_table(
     return KernelTable(anchor(prefix, "kernels"), headings, rows, max(0, len(found) - MAX_ROWS))
 
 
+def _limit(kernel: Mapping[str, Any]) -> str:
+    """What bounds the kernel: memory, compute, latency and why. Empty where it was not judged."""
+    judged = kernel.get("verdict")
+    return str(judged.get("class") or "").removesuffix("-bound") if isinstance(judged, Mapping) else ""
+
+
 def _next(key: str, is_number: bool, column: str, falling: bool) -> str:
     """What a heading's link sorts by: the other way round where it is the column already, else large numbers or A first."""
     down = not falling if key == column else is_number
@@ -109,7 +115,6 @@ def _order(key: str, column: str, falling: bool) -> str:
 
 def _row(kernel: Mapping[str, Any], count: float, prefix: str, change: str) -> KernelRow:
     counters = kernel.get("counters") if isinstance(kernel.get("counters"), Mapping) else {}
-    verdict = kernel.get("verdict") if isinstance(kernel.get("verdict"), Mapping) else {}
     calls, total, median = number(kernel.get("count")), number(kernel.get("total_ns")), number(kernel.get("median_ns"))
     share = number(kernel.get("share_pct"))
     each = None if calls is None else calls / count
@@ -122,7 +127,7 @@ def _row(kernel: Mapping[str, Any], count: float, prefix: str, change: str) -> K
         (
             duration(None if total is None else total / count / 1e6), per_cent(share),
             "–" if each is None else grouped(each) if each == round(each) else f"{each:.1f}",
-            duration(None if median is None else median / 1e6), size(moved), str((verdict or {}).get("class") or "–"),
+            duration(None if median is None else median / 1e6), size(moved), _limit(kernel) or "–",
         ),
         None if share is None else min(max(share / 100, 0.0), 1.0),
     )  # fmt: skip
