@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 
+from agents.engineers.offline import split_products
 from agents.engineers.offline.coder import write_candidate
 from agents.engineers.offline.costs import Ceilings
 from agents.engineers.offline.graph import View
@@ -49,6 +50,27 @@ LONG = {
         "return F.relu(self.n(x)) + x", "torch.randn(4, 8, 40, 40)", "self.n = nn.BatchNorm2d(8)"),
     "whole images": program("return self.n(x) * 2", "torch.randn(3, 8, 40, 41)", "self.n = nn.LayerNorm((8, 40, 41))"),
 }  # fmt: skip
+SPLIT = {  # played as split products, though far too small for them
+    "scores of heads, scaled and masked": program(
+        "q, k = (y.view(2, 40, 3, 20).transpose(1, 2) for y in x.split(60, dim=2))\n"
+        "return (q @ k.transpose(-2, -1) / 4).masked_fill(m == 0, -3.0)",
+        "torch.randn(2, 40, 120), torch.tril(torch.ones(40, 40))", "", "x, m"),
+    "values of heads, then transposed": program(
+        "return (p.softmax(-1) @ v).transpose(1, 2).contiguous() * 2", "torch.randn(2, 3, 33, 41), torch.randn(2, 3, 41, 20)",
+        "", "p, v"),
+    "a right operand for all, and one for each head": program(
+        "return x.transpose(1, 2) @ self.w, F.relu(x @ self.h) + 1", "torch.randn(2, 3, 25, 30)",
+        "self.w = nn.Parameter(torch.randn(30, 50))\nself.h = nn.Parameter(torch.randn(3, 30, 21))"),
+    "added to a batch, with factors": program(
+        "return torch.baddbmm(b, x, y.transpose(1, 2), beta=0.5, alpha=2).sigmoid()",
+        "torch.randn(1, 40), torch.randn(4, 30, 70), torch.randn(4, 40, 70)", "",
+        "b, x, y"),
+    "one left operand for a batch": program(
+        "return torch.relu(self.w @ x) + 1", "torch.randn(3, 30, 36)", "self.w = nn.Parameter(torch.randn(50, 30))"),
+    "linear, transposed after": program(
+        "return self.a(x).transpose(0, 1).contiguous() * 2", "torch.randn(7, 30, 40)", "self.a = nn.Linear(40, 64)"),
+    "few tiles and long sums": program("return F.gelu(self.a(x)) + x", "torch.randn(20, 600)", "self.a = nn.Linear(600, 600)"),
+}  # fmt: skip
 TARGETS = {"sm_90": (4.0e12, 51e12), "sm_80": (1.5e12, 19e12)}
 
 
@@ -70,6 +92,9 @@ def main() -> None:
         source = {**SMALL, **TRAIN, **LONG}[name]
         mode = "train" if "training" in name else "eval"
         print(json.dumps(run(name, source, mode, "sm_90") | {"target": "played"}))
+    split_products.LEAST_FLOPS, split_products.WORTHWHILE = 0.0, float("inf")
+    for name, source in SPLIT.items():
+        print(json.dumps(run(name, source, "eval", "sm_90") | {"target": "played"}))
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ PROGRAMS: dict[str, str] = {
     "linear alone, with and without bias": program(
         "return self.a(x), self.b(x)", "torch.randn(9, 7, 70)",
         "self.a = nn.Linear(70, 50)\nself.b = nn.Linear(70, 16, bias=False)"),
+    "linear, transposed after": program(
+        "return self.a(x).transpose(0, 1).contiguous() * 2", "torch.randn(7, 30, 40)", "self.a = nn.Linear(40, 64)"),
     "linear of odd sizes with every edge": program(
         "return F.silu(self.a(x)) + 1", "torch.randn(53, 531)", "self.a = nn.Linear(531, 301)"),
     "pointwise convolution, norm and silu": program("return x + F.silu(self.n(self.c(x)))", "torch.randn(3, 20, 9, 13)",
@@ -151,6 +153,7 @@ def run(name: str, source: str, mode: str, target: str = "cpu") -> dict[str, Any
     new = module.ModelNew().train(mode == "train")
     new.load_state_dict(model.state_dict())
     answer: dict[str, Any] = {"name": name, "kinds": sorted({r.kind for r in regions}), "files": sorted(files.files)}
+    answer["launches"] = [line for text in files.files.values() for line in text.splitlines() if "return half_split::" in line]
     calls = {"reference": 0}
     plain = module.Model.forward
 

@@ -146,8 +146,8 @@ static long wrong_tiles() {
     for (long tiles_m : {1L, 3L, 8L, 21L})
         for (long tiles_n : {1L, 5L, 16L}) {
             std::set<long> seen;
-            for (long number = 0; number < tiles_m * tiles_n; ++number) {
-                long m, n;
+            for (int number = 0; number < tiles_m * tiles_n; ++number) {
+                int m, n;
                 tile_of(number, tiles_m, tiles_n, m, n);
                 wrong += m < 0 || m >= tiles_m || n < 0 || n >= tiles_n;
                 seen.insert(m * tiles_n + n);
@@ -243,6 +243,6 @@ int main() {
     std::printf("split_tf32 %.3f\nsplit_half %.3f\n", of_tf32, of_half);
     for (int halves = 0; halves < 2; ++halves)
         for (int normal = 0; normal < 2; ++normal)
-            for (int run : {64, 128, 256, 4096})
+            for (int run : {16, 32, 64, 128, 4096})
                 std::printf("ratio_%s_%s_%d %.3f\n", halves ? "half" : "tf32", normal ? "randn" : "rand", run, error_ratio(halves, normal, 4096, run));
 }

@@ -1,125 +1,9 @@
 // Plays the kernels of gemm_half.cuh and gemm_tf32.cuh thread by thread on a CPU. Prints
 // "pack form rows depth worst wide wrong": the largest relative error of a number put together from its two terms, in units of
-// 2^-24, the flag, and zeros that are not zero; and "product half a b wide worst missing": the same unit, against the sum of magnitudes, and
+// 2^-24, the flag, and zeros that are not zero; and "product columns a b wide worst missing": the same unit, against the sum of magnitudes, and
 // results that were not written once or differ from float32 in NaN or infinity.
-// The headers beside it are those of the templates with launches and instructions rewritten; see test_offline_split.py.
-#include "cuda_on_cpu.h"
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <random>
-
-// What the headers need of CUDA besides.
-using std::isfinite;
-using std::max;
-#define __host__
-#define __noinline__
-#define __align__(n) __attribute__((aligned(n)))
-#undef __syncthreads
-#define __syncthreads() fibers::wait(1023, int(fibers::contexts.size()))
-#define __CUDA_ARCH_FEAT_SM90_ALL
-using __half = _Float16;
-struct float4 { float x, y, z, w; };
-struct int4 { int x, y, z, w; };
-enum { cudaDevAttrMultiProcessorCount, cudaFuncAttributeMaxDynamicSharedMemorySize };
-static unsigned long __cvta_generic_to_shared(const void*) { return 0; }
-static int cudaMemsetAsync(void* to, int value, unsigned long bytes, void*) { return std::memset(to, value, bytes), 0; }
-template <class F> static int cudaFuncSetAttribute(F, int, int) { return 0; }
-static int cudaGetDevice(int*) { return 0; }
-static int cudaDeviceGetAttribute(int* value, int, int) { return *value = 2, 0; }  // two multiprocessors
-static __half __float2half_rn(float x) { return __half(x); }
-static float __half2float(__half x) { return float(x); }
-static uint32_t __float_as_uint(float x) { uint32_t b; std::memcpy(&b, &x, 4); return b; }
-static float __uint_as_float(uint32_t b) { float x; std::memcpy(&x, &b, 4); return x; }
-static int atomicAdd(int* p, int v) { const int old = *p; *p += v; return old; }
-template <class T, class Join> static T of_warp(T value, Join join) {
-    const int me = threadIdx.x, warp = me / 32;
-    fibers::values[me] = double(value);
-    fibers::wait(warp, 32);
-    T all = T(fibers::values[warp * 32]);
-    for (int lane = 1; lane < 32; ++lane) all = join(all, T(fibers::values[warp * 32 + lane]));
-    fibers::wait(warp, 32);
-    return all;
-}
-static uint32_t __reduce_max_sync(unsigned, uint32_t v) { return of_warp(v, [](uint32_t a, uint32_t b) { return a > b ? a : b; }); }
-static int __reduce_add_sync(unsigned, int v) { return of_warp(v, [](int a, int b) { return a + b; }); }
-
-// Shared memory, and the instructions of gemm_tf32.cuh on it; what all lanes of a warp must give first is left for the others.
-static unsigned char shared[256 << 10];
-static uint32_t left[256][6];
-template <int WIDTH> static void copy_async(uint32_t to, const float* from, int count) {
-    std::memset(shared + to, 0, WIDTH * 4);
-    std::memcpy(shared + to, from, count * 4);
-}
-static uint32_t load_word(uint32_t address) { uint32_t w; std::memcpy(&w, shared + address, 4); return w; }
-static void load_matrices(uint32_t (&r)[4], uint32_t address) {
-    const int me = threadIdx.x, warp = me / 32, lane = me % 32;
-    left[me][0] = address;
-    fibers::wait(warp, 32);
-    for (int matrix = 0; matrix < 4; ++matrix) r[matrix] = load_word(left[warp * 32 + 8 * matrix + lane / 4][0] + lane % 4 * 4);
-    fibers::wait(warp, 32);
-}
-static float tf32_of(uint32_t bits) { return __uint_as_float(bits & 0xFFFFE000u); }
-static void multiply(float (&c)[4], const uint32_t* a, const uint32_t* b) {
-    const int me = threadIdx.x, warp = me / 32 * 32, lane = me % 32;
-    for (int i = 0; i < 4; ++i) left[me][i] = a[i];
-    for (int i = 0; i < 2; ++i) left[me][4 + i] = b[i];
-    fibers::wait(warp / 32, 32);
-    for (int i = 0; i < 4; ++i) {
-        const int row = lane / 4 + (i >= 2 ? 8 : 0), column = lane % 4 * 2 + i % 2;
-        double sum = c[i];
-        for (int k = 0; k < 8; ++k)
-            sum += double(tf32_of(left[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2])) * tf32_of(left[warp + column * 4 + k % 4][4 + k / 4]);
-        c[i] = float(sum);
-    }
-    fibers::wait(warp / 32, 32);
-}
-
-// The instructions of gemm_half.cuh: barriers that count arrivals and bytes, copies that are done at once, and wgmma, which reads
-// both operands from shared memory through their descriptors.
-struct Barrier { int needed, arrived, bytes, phase; };
-static Barrier barriers[64];
-static uint32_t barrier_base;
-static Barrier& barrier_at(uint32_t address) { return barriers[address / 8 % 64]; }
-static void settle(Barrier& b) {
-    if (b.arrived == b.needed && b.bytes == 0) b.arrived = 0, b.phase ^= 1;
-}
-static void barrier_init(uint32_t address, int arrivals) { barrier_at(address) = {arrivals, 0, 0, 0}; }
-static void barrier_arrive(uint32_t address) { ++barrier_at(address).arrived, settle(barrier_at(address)); }
-static void barrier_expect(uint32_t address, int bytes) {
-    barrier_at(address).bytes += bytes;
-    barrier_arrive(address);
-}
-static void barrier_wait(uint32_t address, uint32_t parity) {
-    while (barrier_at(address).phase == int(parity)) fibers::turn();
-}
-static void copy_bulk(uint32_t to, const unsigned char* from, int bytes, uint32_t address) {
-    std::memcpy(shared + to, from, bytes);
-    barrier_at(address).bytes -= bytes;
-    settle(barrier_at(address));
-}
-static float half_at(uint64_t descriptor, int row, int k) {
-    uint32_t at = uint32_t(descriptor & 0x3FFF) * 16 + row / 8 * uint32_t(descriptor >> 32 & 0x3FFF) * 16 + row % 8 * 128 + k * 2;
-    __half value;
-    std::memcpy(&value, shared + (at ^ (at >> 7 & 7) << 4), 2);
-    return float(value);
-}
-static void multiply(float (&c)[64], uint64_t a, uint64_t b, int adds) {
-    const int thread = threadIdx.x % 128;
-    for (int i = 0; i < 64; ++i) {
-        const int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + thread % 4 * 2 + i % 2;
-        double sum = adds ? c[i] : 0.0;
-        for (int k = 0; k < 16; ++k) sum += double(half_at(a, row, k)) * half_at(b, column, k);
-        c[i] = float(sum);
-    }
-}
-static void multiply_fence() {}
-static void multiply_commit() {}
-template <int PENDING> static void multiply_wait() {}
-static void settled(float (&)[64]) {}
+// The headers beside it are those of the templates, rewritten by cuda_on_cpu.py.
+#include "tensor_cores_on_cpu.h"
 
 #include "gemm_half.cuh"
 
@@ -132,51 +16,67 @@ struct Finish {
     }
 };
 
-template <bool HALF, bool A, bool B> static void check_product(long m, long n, long depth, float strange) {
+// Which numbers of a batch an operand shares: a stride of 0 along the outer or inner of the two.
+enum Shares { NONE, INNER, OUTER, BOTH };
+template <bool ALONG_K> static tf32::Operand operand(const std::vector<float>& x, long rows, long depth, split::Batch batch, Shares shares) {
+    const long size = rows * depth + 8, inner = shares == INNER || shares == BOTH ? 0 : size;  // 8 numbers lie between two matrices
+    return {x.data(), rows, ALONG_K ? depth : rows, shares == OUTER || shares == BOTH ? 0 : inner ? batch.inner * size : size, inner};
+}
+
+// `columns`: of a tile, 0 for the kernel of tf32 terms; `parts`: of K.
+template <int COLUMNS, bool A, bool B, int PARTS = 1>
+static void check_product(long m, long n, long depth, float strange, split::Batch batch = {1, 1}, Shares left = NONE, Shares right = NONE) {
     std::mt19937 random(2);
     std::normal_distribution<float> gauss;
-    std::vector<float> x(m * depth), y(n * depth), out(m * n, -7.0f);
-    std::vector<int> written(m * n);
+    std::vector<float> x(batch.size() * (m * depth + 8)), y(batch.size() * (n * depth + 8)), out(batch.size() * m * n, -7.0f);
+    std::vector<int> written(out.size());
     for (float& v : x) v = gauss(random);
     for (float& v : y) v = gauss(random);
-    x[x.size() / 2] *= strange;
-    const tf32::Operand a{x.data(), m, A ? depth : m}, b{y.data(), n, B ? depth : n};
+    x[m * depth / 2] *= strange;
+    const tf32::Operand a = operand<A>(x, m, depth, batch, left), b = operand<B>(y, n, depth, batch, right);
     const Finish finish{out.data(), written.data(), n};
-    std::vector<float> space(half_split::FLAG_FLOATS + half_split::workspace_floats(m, depth) + half_split::workspace_floats(n, depth), NAN);
-    if constexpr (HALF)
-        half_split::launch<A, B>(a, b, depth, space.data(), finish, nullptr);
+    const long floats = half_split::FLAG_FLOATS + half_split::workspace_floats(a, batch, depth) + half_split::workspace_floats(b, batch, depth);
+    std::vector<float> space(floats + (PARTS > 1 ? PARTS * batch.size() * m * n : 0), NAN);
+    if constexpr (COLUMNS > 0)
+        half_split::launch<A, B, COLUMNS, PARTS>(a, b, batch, depth, space.data(), finish, nullptr);
     else
-        tf32::launch<A, B>(a, b, depth, nullptr, finish, nullptr);
+        tf32::launch<A, B>(a, b, batch, depth, nullptr, finish, nullptr);
     double worst = 0;
     long missing = 0;
-    for (long row = 0; row < m; ++row)
-        for (long column = 0; column < n; ++column) {
-            float plain = 0;
-            double truth = 0, size = 0;
-            for (long k = 0; k < depth; ++k) {
-                const float a = x[A ? row * depth + k : k * m + row], b = y[B ? column * depth + k : k * n + column];
-                plain = std::fmaf(a, b, plain), truth += double(a) * b, size += std::fabs(double(a) * b);
+    for (long number = 0; number < batch.size(); ++number)
+        for (long row = 0; row < m; ++row)
+            for (long column = 0; column < n; ++column) {
+                float plain = 0;
+                double truth = 0, size = 0;
+                const float* p = a.data + number / batch.inner * a.outer + number % batch.inner * a.inner;
+                const float* q = b.data + number / batch.inner * b.outer + number % batch.inner * b.inner;
+                for (long k = 0; k < depth; ++k) {
+                    const float u = p[A ? row * depth + k : k * m + row], v = q[B ? column * depth + k : k * n + column];
+                    plain = std::fmaf(u, v, plain), truth += double(u) * v, size += std::fabs(double(u) * v);
+                }
+                const long at = (number * m + row) * n + column;
+                const float seen = out[at];
+                missing += written[at] < 1 || std::isnan(seen) != std::isnan(plain) || std::isinf(seen) != std::isinf(plain);
+                if (std::isfinite(plain)) worst = std::fmax(worst, std::fabs(seen - truth) / size);
             }
-            const float seen = out[row * n + column];
-            missing += written[row * n + column] < 1 || std::isnan(seen) != std::isnan(plain) || std::isinf(seen) != std::isinf(plain);
-            if (std::isfinite(plain)) worst = std::fmax(worst, std::fabs(seen - truth) / size);
-        }
     int wide = 0;
-    if (HALF) std::memcpy(&wide, space.data(), sizeof wide);
-    std::printf("product %d %d %d %d %.3f %ld\n", HALF, A, B, wide, std::ldexp(worst, 24), missing);
+    if (COLUMNS > 0) std::memcpy(&wide, space.data(), sizeof wide);
+    std::printf("product %d %d %d %d %.3f %ld\n", COLUMNS, A, B, wide, std::ldexp(worst, 24), missing);
 }
 
 template <bool ALONG_K> static void check(long rows, long depth, float strange) {
     std::mt19937 random(1);
     std::normal_distribution<float> gauss;
-    std::vector<float> x(rows * depth), space(half_split::workspace_floats(rows, depth), NAN);
+    std::vector<float> x(rows * depth);
+    const tf32::Operand operand{x.data(), rows, ALONG_K ? depth : rows};
+    std::vector<float> space(half_split::workspace_floats(operand, {1, 1}, depth), NAN);
     auto at = [&](long row, long k) -> float& { return x[ALONG_K ? row * depth + k : k * rows + row]; };
     for (long row = 0; row < rows; ++row)
         for (long k = 0; k < depth; ++k) at(row, k) = row == 3 ? 0.0f : std::ldexp(gauss(random), int(row * 37 % 200) - 100);
     at(rows / 2, depth / 2) *= strange;
     int wide = 0;
-    const half_split::Packed p = half_split::in_workspace(space.data(), rows, depth);
-    half_split::pack<ALONG_K>(tf32::Operand{x.data(), rows, ALONG_K ? depth : rows}, depth, p, &wide, nullptr);
+    const half_split::Packed p = half_split::in_workspace(space.data(), operand, {1, 1}, depth);
+    half_split::pack<ALONG_K>(operand, {1, 1}, depth, p, &wide, nullptr);
     const long panels = split::panels(depth, split::PANEL_K);
     double worst = 0;
     long wrong = 0;
@@ -195,17 +95,29 @@ template <bool ALONG_K> static void check(long rows, long depth, float strange) 
 }
 
 int main() {
-    check_product<false, true, true>(130, 131, 72, 1.0f);  // copies of 16 bytes, four tiles with edges, single columns
-    check_product<false, true, true>(20, 30, 71, 1.0f);  // copies of 4 bytes, pairs of columns
-    check_product<false, false, false>(132, 24, 65, INFINITY);
-    check_product<false, true, false>(9, 140, 33, 1.0f);
-    check_product<false, false, true>(33, 10, 40, 3e38f);
-    check_product<true, true, true>(300, 131, 450, 1.0f);  // six tiles for two blocks, eight panels for three stages, an odd run
-    check_product<true, true, false>(130, 140, 190, 1.0f);
-    check_product<true, false, true>(70, 130, 64, INFINITY);  // which gemm_tf32.cuh does instead
+    check_product<0, true, true>(130, 131, 72, 1.0f);  // copies of 16 bytes, four tiles with edges, single columns
+    check_product<0, true, true>(20, 30, 71, 1.0f);  // copies of 4 bytes, pairs of columns
+    check_product<0, false, false>(132, 24, 65, INFINITY);
+    check_product<0, true, false>(9, 140, 33, 1.0f);
+    check_product<0, false, true>(33, 10, 40, 3e38f);
+    check_product<0, true, false>(20, 24, 40, INFINITY, {2, 3}, NONE, OUTER);
+    check_product<128, true, true>(300, 131, 450, 1.0f);  // six tiles for two blocks, eight panels for three stages
+    check_product<128, true, false>(130, 140, 190, 1.0f);
+    check_product<128, false, true>(70, 130, 64, INFINITY);  // which gemm_tf32.cuh does instead
+    check_product<64, true, true>(140, 150, 200, 1.0f);  // narrow tiles, the last of a panel's second half alone
+    check_product<64, false, false>(70, 65, 330, 1.0f);
+    check_product<128, true, true>(40, 150, 64, 1.0f, {3, 1});  // a batch, one panel along k each
+    check_product<64, true, false>(130, 64, 100, 1.0f, {2, 3}, NONE, INNER);
+    check_product<64, false, true>(33, 70, 90, 1.0f, {2, 2}, OUTER, BOTH);
+    check_product<64, true, false>(20, 30, 70, INFINITY, {2, 2}, INNER, NONE);  // the whole batch by gemm_tf32.cuh
+    check_product<64, true, true, 3>(70, 67, 450, 1.0f);  // parts of two and three panels, single columns
+    check_product<128, true, false, 2>(130, 60, 129, 1.0f, {1, 2}, NONE, BOTH);
+    check_product<64, true, true, 2>(20, 30, 128, NAN);
     for (float strange : {1.0f, INFINITY, 1e30f}) {
-        check<true>(5, 3000, strange);   // a block for each row
-        check<true>(70, 131, strange);   // a warp for each row
+        check<true>(3, 9000, strange);  // a block for each row, which it reads twice
+        check<true>(5, 3000, strange);  // a block for each row
+        check<true>(11, 700, strange);  // a warp for each row
+        check<true>(70, 131, strange);  // part of a warp for each row
         check<false>(70, 131, strange);
     }
 }

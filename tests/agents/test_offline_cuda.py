@@ -18,6 +18,15 @@ PLAYED = (
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
     "few long rows in training", "whole images",
 )  # fmt: skip
+SPLIT = {  # how the operands of each are read: along their sums or not, whether the batch shares them
+    "scores of heads, scaled and masked": "<true, true, 64, 1>({x, 40, 120, 4800, 20}, {w, 40, 120, 4800, 20}, {2, 3}, 20,",
+    "values of heads, then transposed": "<true, false, 64, 1>({x, 33, 41, 0, 1353}, {w, 20, 20, 0, 820}, {1, 6}, 41,",
+    "a right operand for all, and one for each head": "<true, false, 64, 1>({x, 3, 750, 2250, 30}, {w, 50, 50}, {2, 25}, 30,",
+    "added to a batch, with factors": "<true, true, 64, 1>({x, 30, 70, 0, 2100}, {w, 40, 70, 0, 2800}, {1, 4}, 70,",
+    "one left operand for a batch": "<true, false, 64, 1>({x, 50, 30}, {w, 36, 36, 0, 1080}, {1, 3}, 30,",
+    "linear, transposed after": "<true, true, 64, 1>({x, 210, 40}, {w, 64, 40}, {1, 1}, 40,",
+    "few tiles and long sums": "<true, true, 64, 5>({x, 20, 600}, {w, 600, 600}, {1, 1}, 600,",
+}
 Written = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -54,7 +63,10 @@ def test_a_product_that_splitting_cannot_help_stays_with_the_library(written: Wr
 
 def test_operands_are_read_as_they_lie(written: Written) -> None:
     source = written["both operands turned", "sm_90"]["files"]["kernels/k1_matmul_relu.cu"]
-    assert "half_split::launch<false, true>(tf32::Operand{x, 1301, 1301}, tf32::Operand{w, 1201, 900}, 900," in source
+    assert (
+        "half_split::launch<false, true, 128, 1>(tf32::Operand{x, 1301, 1301}, tf32::Operand{w, 1201, 900}, {1, 1}, 900,"
+        in source
+    )
 
 
 def test_one_graph_pays_where_the_host_is_slower_than_the_device(written: Written) -> None:
@@ -63,7 +75,7 @@ def test_one_graph_pays_where_the_host_is_slower_than_the_device(written: Writte
     assert "replay" not in written["changes its input", "sm_90"]["kinds"]
 
 
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", [*PLAYED, *SPLIT])
 def test_kernels_played_thread_by_thread_compute_what_the_reference_does(written: Written, name: str) -> None:
     row = written[name, "played"]
     assert row["files"] != ["candidate.toml", "model_new.py"]
@@ -73,6 +85,13 @@ def test_kernels_played_thread_by_thread_compute_what_the_reference_does(written
     assert row["state"] < 1e-5
     assert row["not_finite"]
     assert row["new_weights"]
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_operands_of_a_batch_are_read_as_they_lie(written: Written, name: str) -> None:
+    row = written[name, "played"]
+    assert "split" in row["kinds"]
+    assert SPLIT[name] in row["launches"][0].replace("tf32::Operand", "")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

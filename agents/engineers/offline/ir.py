@@ -14,6 +14,9 @@ Dims = tuple[tuple["Axis", ...], ...]
 Kind = Literal["float", "int", "bool"]
 
 
+ACCUMULATOR = "<sums>"  # the pretended tensor that holds the sums of a matrix product or convolution
+
+
 class NotFusible(Exception):
     """These nodes do not make one kernel; the message says why."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from agents.engineers.offline.builder import Builder
 from agents.engineers.offline.graph import View, is_dense
-from agents.engineers.offline.ir import Axis, Nest, NotFusible, Store, Value
+from agents.engineers.offline.ir import ACCUMULATOR, Axis, Nest, NotFusible, Store, Value
 from agents.engineers.offline.rules import lower
 
 MAX_KEPT = 4096  # partial results per outer step: 16 kB of float32, half of an L1 cache
@@ -59,7 +59,7 @@ def make_nest(
         stores=stores,
         loads=list(dict.fromkeys(v.tensor for v in values if v.op in ("load", "gather"))),
     )
-    _merge(nest)
+    merge(nest)
     for value in main:
         if math.prod(a.size for a in value.axes if a in nest.kept) > MAX_KEPT:
             raise NotFusible("a reduction keeps too many partial results")
@@ -164,10 +164,11 @@ def _axes_of(values: list[Value]) -> None:
 
 
 def _order(values: list[Value], stores: list[Store], everything: set[Axis]) -> list[Axis]:
-    """Axes from the slowest in memory to the fastest, as the largest tensors have them."""
+    """Axes from the slowest in memory to the fastest, as the sums of a product come, else as the largest tensors have them."""
     order: list[Axis] = []
     tensors: list[Value | Store] = [*stores, *(v for v in values if v.op in ("load", "gather"))]
     tensors.sort(key=lambda t: -math.prod(a.size for dim in t.dims for a in dim))
+    tensors.sort(key=lambda t: not (isinstance(t, Value) and t.tensor == ACCUMULATOR))
     for tensor in tensors:
         axes = [a for dim in tensor.dims for a in dim if a in everything and a not in order]
         axes.sort(key=tensor.stride_of, reverse=True)
@@ -208,7 +209,7 @@ def _outer(
     return outer
 
 
-def _merge(nest: Nest) -> None:
+def merge(nest: Nest) -> None:
     """Join neighbouring axes of a class that every tensor walks through as one, for fewer and longer loops."""
     tensors: list[Value | Store] = [*nest.stores, *(v for v in nest.values if v.op in ("load", "gather"))]
     for store in nest.stores:

@@ -9,11 +9,11 @@ from agents.engineers.offline.builder import Builder, argument
 from agents.engineers.offline.costs import Ceilings, eager_gemm_s, eager_pointwise_s, our_gemm_s
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.emit.convolution import Form, emit_convolution, emit_depthwise
-from agents.engineers.offline.emit.epilogue import ACCUMULATOR, Product, is_full
+from agents.engineers.offline.emit.epilogue import Product, is_full
 from agents.engineers.offline.emit.gemm import emit_linear
 from agents.engineers.offline.emit.winograd import FEWEST, MOST, emit_winograd
 from agents.engineers.offline.graph import View, is_contiguous, ref, short
-from agents.engineers.offline.ir import Nest, NotFusible
+from agents.engineers.offline.ir import ACCUMULATOR, Nest, NotFusible
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.regions import Region, Written
 from agents.engineers.offline.rules import RULES, VIEWS
@@ -41,7 +41,7 @@ def find_products(view: View, ceilings: Ceilings, taken: set[str]) -> list[Regio
     return regions
 
 
-def seed_product(node: GraphNode, bias: str | None, channel: int) -> Callable[[Builder], None]:
+def seed_product(node: GraphNode, bias: str | None, channel: int) -> Seed:
     """Makes a product's value the sums in the accumulator, plus the bias along dimension `channel` (negative) of the result."""
 
     def seed(b: Builder) -> None:
@@ -56,14 +56,24 @@ def seed_product(node: GraphNode, bias: str | None, channel: int) -> Callable[[B
 
 
 def epilogue_of(
-    view: View, node: GraphNode, seed: Callable[[Builder], None], rows: int, columns: int, taken: set[str]
+    view: View,
+    node: GraphNode,
+    seed: Callable[[Builder], None],
+    rows: int,
+    columns: int,
+    taken: set[str],
+    in_place: bool = True,
 ) -> list[str]:
-    """The nodes after the product that can be done on its blocks: grown along execution order while they fit."""
+    """The nodes after the product that can be done on its blocks: grown along execution order while they fit.
+
+    `in_place`: one of the results holds the sums until then, so it must be as large as the product and row-major.
+    """
     group = [node.name]
 
     def fits(names: list[str]) -> bool:
         try:
-            return _covers(make_nest(view, names, seed, columns), rows, columns)
+            nest = make_nest(view, names, seed, columns)
+            return _covers(nest, rows, columns) and (not in_place or any(is_full(nest, store) for store in nest.stores))
         except NotFusible:
             return False
 
@@ -89,13 +99,16 @@ def epilogue_of(
 
 
 def _covers(nest: Nest, rows: int, columns: int) -> bool:
-    """Whether the nest walks exactly the product's result, its last dimension as the vector."""
+    """Whether the nest walks exactly the product's result, row by row as the sums come, its last dimension as the vector."""
     if nest.reduced or len(nest.kept) != 1 or nest.kept[0].size != columns:
         return False
-    total = 1
-    for axis in nest.outer:
-        total *= axis.size
-    return total == rows and any(is_full(nest, store) for store in nest.stores)
+    sums = next(v for v in nest.values if v.tensor == ACCUMULATOR)
+    step = 1
+    for axis in reversed([*nest.outer, *nest.kept]):
+        if sums.stride_of(axis) != step:
+            return False
+        step *= axis.size
+    return step == rows * columns
 
 
 def work_of(view: View, group: list[str]) -> list[str]:

@@ -9,10 +9,8 @@ from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.text import Lines, comment
 from agents.engineers.offline.emit.values import ValueWriter, c_type
 from agents.engineers.offline.graph import View
-from agents.engineers.offline.ir import Axis, Nest, Store, Value
+from agents.engineers.offline.ir import ACCUMULATOR, Axis, Nest, Store, Value
 from agents.engineers.offline.regions import Written
-
-ACCUMULATOR = "acc"  # the name of the pretended tensor that holds the sums
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Epilogue(ValueWriter):
         super().__init__(
             nest, "finish", lambda name: view.tensor(name).dtype, reserved | {"row", "row0", "row1", "col0", "col1"}
         )
-        self.sums = next(s for s in nest.stores if is_full(nest, s))
+        self.sums = next((s for s in nest.stores if is_full(nest, s)), nest.stores[0])
         self.reads = [t for t in nest.loads if t != ACCUMULATOR]
 
     @property

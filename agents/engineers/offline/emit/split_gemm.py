@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from agents.engineers.offline.emit.epilogue import ACCUMULATOR, Epilogue, Product
+from agents.engineers.offline.emit.epilogue import Epilogue, Product
 from agents.engineers.offline.emit.text import Lines, comment
-from agents.engineers.offline.ir import Axis, Value
+from agents.engineers.offline.ir import ACCUMULATOR, Axis, Store, Value
+from agents.engineers.offline.operands import Operands, Side
 from agents.engineers.offline.regions import Written
+from agents.engineers.offline.tiling import Tiling, panels, sizes_of, workspace_floats
 
-FLAG_FLOATS, PANEL_ROWS, PANEL_K, PANEL_FLOATS = (
-    32,
-    128,
-    64,
-    128 * 64,
-)  # of gemm_half.cuh: two planes of 16-bit terms fill a float
-
-
-class Sizes(NamedTuple):
-    """A result of m × n, sums of k."""
-
-    m: int
-    n: int
-    k: int
-
-
-class Side(NamedTuple):
-    """An operand as `rows` × `depth`; contiguous along its depth or along its rows; `lead` is the other dimension's stride."""
-
-    name: str
-    rows: int
-    depth: int
-    along_k: bool
-    lead: int
-
-    def text(self, pointer: str) -> str:
-        return f"tf32::Operand{{{pointer}, {self.rows}, {self.lead}}}"
-
-
-def workspace_floats(side: Side) -> int:
-    """As half_split::workspace_floats: panels of both terms, and what undoes the scale of each row."""
-    rows = -(-side.rows // PANEL_ROWS)
-    return rows * -(-side.depth // PANEL_K) * PANEL_FLOATS + rows * PANEL_ROWS
+HEADERS = {
+    "tf32": ("split.cuh", "cudamath.cuh", "gemm_tf32.cuh"),
+    "half": ("split.cuh", "cudamath.cuh", "gemm_tf32.cuh", "pack_half.cuh", "wgmma.cuh", "gemm_half.cuh"),
+}
 
 
 class Functor(Epilogue):
@@ -51,6 +22,7 @@ class Functor(Epilogue):
         """The C++ text."""
         nest, out = self.nest, Lines()
         self.out = out
+        paired = [s for s in nest.stores if self._paired(s)]
         out("// What the program does with W neighbouring sums of a row.")
         with out.block("struct Finish {", "};"):
             for _, kind, label in self.parameters():
@@ -64,12 +36,31 @@ class Functor(Epilogue):
                 wanted = [s.value for s in nest.stores]
                 self._emit_values(wanted, done, names)
                 axis = nest.kept[0]
+                pairs = {id(s): self.names.fresh("pair") for s in paired}
+                for label in pairs.values():
+                    out(f"float {label}[W];")
                 out("#pragma unroll")
                 with out.block("for (int lane = 0; lane < W; ++lane) {"):
                     out(f"const long {self.index[axis]} = column + lane;")
                     self._emit_values(wanted, done | {axis}, names)
-                    self._write(nest.stores, names)
+                    self._write([s for s in nest.stores if s not in paired], names)
+                    for store in paired:
+                        out(f"{pairs[id(store)]}[lane] = {names[store.value]};")
+                if paired:
+                    out(f"const long {self.index[axis]} = column;")
+                for store in paired:
+                    out(f"tf32::put({self.targets[id(store)]} + {self._address(store)}, {pairs[id(store)]});")
         return out.text()
+
+    def _paired(self, store: Store) -> bool:
+        """Whether two neighbours of a row lie in one aligned pair of words of the output."""
+        axis = self.nest.kept[0]
+        return (
+            store.value.kind == "float"
+            and store.stride_of(axis) == 1
+            and axis.size % 2 == 0
+            and all(store.stride_of(outer) % 2 == 0 for outer in self.nest.outer)
+        )
 
     def _emit_value(self, value: Value, names: dict[Value, str], done: set[Axis]) -> None:
         if value.op == "load" and value.tensor == ACCUMULATOR:
@@ -78,18 +69,19 @@ class Functor(Epilogue):
         super()._emit_value(value, names, done)
 
 
-def emit_split_product(product: Product, sides: tuple[Side, Side], sizes: Sizes, terms: str) -> Written:
-    """x[M,K] w[N,K]ᵀ and its epilogue. Pointers: x, w, what `Finish` reads, outputs, the workspace (half), the stream."""
+def emit_split_product(product: Product, operands: Operands, tiling: Tiling, terms: str) -> Written:
+    """The products and their epilogue. Pointers: x, w, what `Finish` reads, outputs, the workspace (half), the stream."""
     half = terms == "half"
-    header = "gemm_half.cuh" if half else "gemm_tf32.cuh"
-    tiles = -(-sizes.m // 128) * -(-sizes.n // 128)
-    launch = (
-        f"Launch: {tiles} tiles of 128 × 128; {header} says how a tile is made, and why its sums are as accurate as float32's."
-    )
+    m, n, k = sizes_of(operands)
+    columns, parts = (tiling.columns, tiling.parts) if half else (128, 1)
+    tiles = operands.matrices * panels(m, 128) * panels(n, columns)
+    launch = f"Launch: {tiles} tiles of 128 × {columns}"
+    launch += f", each by {parts} blocks that share its sums" if parts > 1 else ""
+    launch += f"; {HEADERS[terms][-1]} says how a tile is made, and why its sums are as accurate as float32's."
     out = Lines()
     for line in comment(f"{product.about}\n{launch}"):
         out(line)
-    out(f'#include "cudamath.cuh"\n#include "{header}"\n')
+    out(f'#include "cudamath.cuh"\n#include "{HEADERS[terms][-1]}"\n')
     tail = Functor(product.nest, product.view, {"x", "w", "row", "column", "lane", "sums", "workspace", "stream", "W"})
     out("namespace {  // every kernel's functor has this name\n")
     out(tail.struct())
@@ -98,11 +90,17 @@ def emit_split_product(product: Product, sides: tuple[Side, Side], sizes: Sizes,
     with out.block(
         f'extern "C" int {product.name}(const float* x, const float* w, {tail.declared}, {space}cudaStream_t stream) {{'
     ):
-        a, b = (str(side.along_k).lower() for side in sides)
         labels = ", ".join(label for _, _, label in tail.parameters())
-        operands = f"{sides[0].text('x')}, {sides[1].text('w')}, {sizes.k}"
-        call = f"half_split::launch<{a}, {b}>" if half else f"tf32::launch<{a}, {b}>"
-        out(f"return {call}({operands}, {'workspace' if half else 'nullptr'}, Finish{{{labels}}}, stream);")
-    scratch = (FLAG_FLOATS + sum(workspace_floats(side) for side in sides),) if half else ()
-    headers = ("split.cuh", "cudamath.cuh", "gemm_tf32.cuh", *(("gemm_half.cuh",) if half else ()))
-    return product.end(out, tail, headers, scratch)
+        sides = (operands.left, operands.right)
+        along = ", ".join(str(side.along_k).lower() for side in sides)
+        outer, inner = operands.batch
+        given = f"{_operand('x', sides[0])}, {_operand('w', sides[1])}, {{{outer}, {inner}}}, {k}"
+        call = f"half_split::launch<{along}, {columns}, {parts}>" if half else f"tf32::launch<{along}>"
+        out(f"return {call}({given}, {'workspace' if half else 'nullptr'}, Finish{{{labels}}}, stream);")
+    scratch = (workspace_floats(operands, tiling),) if half else ()
+    return product.end(out, tail, HEADERS[terms], scratch)
+
+
+def _operand(pointer: str, side: Side) -> str:
+    strides = f", {side.outer}, {side.inner}" if side.outer or side.inner else ""
+    return f"tf32::Operand{{{pointer}, {side.rows}, {side.lead}{strides}}}"

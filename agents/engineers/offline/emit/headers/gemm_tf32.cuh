@@ -1,4 +1,5 @@
-// C[M,N] = A[M,K] B[N,K]^T in float32 accuracy on tensor cores of sm_80 and later, and whatever follows on each element.
+// C[M,N] = A[M,K] B[N,K]^T in float32 accuracy on tensor cores of sm_80 and later, or a batch of such products, and whatever
+// follows on each element.
 //
 // Every operand is a sum of two tf32 numbers, high and low; high·high + high·low + low·high keeps all of float32's mantissa. The
 // tensor core truncates when it adds, and drifts with K, so its sums run over RUN of K only and are then added in float32.
@@ -13,23 +14,33 @@
 #define TF32_STAGES 4
 #endif
 #ifndef TF32_RUN
-#define TF32_RUN 64
+#define TF32_RUN 32
 #endif
 
 namespace tf32 {
 
 constexpr int TILE = 128, THREADS = 256, STAGES = TF32_STAGES, RUN = TF32_RUN, WARP_M = 64, WARP_N = 32;
 
-// A matrix in global memory: `along_k` of the template says which dimension is contiguous, `lead` is the other's stride.
+// A matrix in global memory: `along_k` of the template says which dimension is contiguous, `lead` is the other's stride. In a
+// batch, matrix (i, j) begins `outer` · i + `inner` · j later; a stride of 0 says that all share it.
 struct Operand {
     const float* data;
-    long rows, lead;
+    long rows, lead, outer = 0, inner = 0;
 };
+
+__device__ __forceinline__ Operand matrix(const Operand& x, split::Batch batch, int number) {
+    const int inner = int(batch.inner);
+    return {x.data + number / inner * x.outer + number % inner * x.inner, x.rows, x.lead};
+}
 
 template <bool ALONG_K>
 __device__ __forceinline__ float element(const Operand& x, long row, long k) {
     return x.data[ALONG_K ? row * x.lead + k : k * x.lead + row];
 }
+
+// Writes the neighbours that a functor made of a pair of sums, at once.
+__device__ __forceinline__ void put(float* to, const float (&x)[2]) { *reinterpret_cast<float2*>(to) = make_float2(x[0], x[1]); }
+__device__ __forceinline__ void put(float* to, const float (&x)[1]) { *to = x[0]; }
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
@@ -128,10 +139,10 @@ __device__ __noinline__ float plain(const Operand& a, const Operand& b, long dep
     return sum;
 }
 
-// One tile of C. `finish(row, column, sums)` gets two neighbouring columns when N is even, else one.
+// One tile of C. `finish(row, column, sums)` gets two neighbouring columns when N is even, else one; C's rows begin at `first`.
 template <bool A_ALONG_K, bool B_ALONG_K, int WIDTH, class Finish>
-__device__ __forceinline__ void tile(const Operand& a, const Operand& b, long depth, long tile_m, long tile_n, uint32_t base,
-                                     const Finish& finish) {
+__device__ __forceinline__ void tile(const Operand& a, const Operand& b, long depth, long tile_m, long tile_n, long first,
+                                     uint32_t base, const Finish& finish) {
     constexpr uint32_t A_BYTES = split::tile_words(TILE, A_ALONG_K) * 4, B_BYTES = split::tile_words(TILE, B_ALONG_K) * 4;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row0 = warp / 4 * WARP_M, column0 = warp % 4 * WARP_N;
     const long tiles_k = split::panels(depth, split::TILE_K);
@@ -150,7 +161,7 @@ __device__ __forceinline__ void tile(const Operand& a, const Operand& b, long de
         __syncthreads();  // tile t is there for all, and all are done with the one that the next load overwrites
         load(t + STAGES - 1);
         const uint32_t at = base + uint32_t(t % STAGES) * (A_BYTES + B_BYTES);
-#pragma unroll
+#pragma unroll 2  // whole, the operands of all steps would need more registers than there are
         for (int k = 0; k < split::TILE_K; k += 8) step<A_ALONG_K, B_ALONG_K>(run, at, at + A_BYTES, row0, column0, k);
         if ((t + 1) % (RUN / split::TILE_K) == 0 || t + 1 == tiles_k) {
 #pragma unroll
@@ -172,11 +183,11 @@ __device__ __forceinline__ void tile(const Operand& a, const Operand& b, long de
         odd |= !isfinite(c[i % 4]) || (column + 1 < b.rows && !isfinite(c[i % 4 + 1]));
         if (b.rows % 2 == 0) {
             const float pair[2] = {c[i % 4], c[i % 4 + 1]};
-            finish(row, column, pair);
+            finish(first + row, column, pair);
         } else {
-            const float first[1] = {c[i % 4]}, second[1] = {c[i % 4 + 1]};
-            finish(row, column, first);
-            if (column + 1 < b.rows) finish(row, column + 1, second);
+            const float left[1] = {c[i % 4]}, right[1] = {c[i % 4 + 1]};
+            finish(first + row, column, left);
+            if (column + 1 < b.rows) finish(first + row, column + 1, right);
         }
     }
     if (!odd) return;
@@ -185,20 +196,24 @@ __device__ __forceinline__ void tile(const Operand& a, const Operand& b, long de
         const long row = row_at + i / 16 * 16 + split::c_row(lane, i % 4), column = column_at + i / 4 % 4 * 8 + split::c_column(lane, i % 4);
         if (row >= a.rows || column >= b.rows) continue;
         const float again[1] = {plain<A_ALONG_K, B_ALONG_K>(a, b, depth, row, column)};
-        finish(row, column, again);
+        finish(first + row, column, again);
     }
 }
 
 // `only_if`: where given, nothing is done unless it points to something else than 0.
 template <bool A_ALONG_K, bool B_ALONG_K, int WIDTH, class Finish>
-__global__ void __launch_bounds__(THREADS, 1) product(Operand a, Operand b, long depth, const int* only_if, Finish finish) {
+__global__ void __launch_bounds__(THREADS, 1)
+    product(Operand a, Operand b, split::Batch batch, long depth, const int* only_if, Finish finish) {
     extern __shared__ __align__(128) unsigned char memory[];
     if (only_if != nullptr && *only_if == 0) return;
-    const long tiles_m = split::panels(a.rows, TILE), tiles_n = split::panels(b.rows, TILE);
-    for (long number = blockIdx.x; number < tiles_m * tiles_n; number += gridDim.x) {
-        long m, n;
-        split::tile_of(number, tiles_m, tiles_n, m, n);
-        tile<A_ALONG_K, B_ALONG_K, WIDTH>(a, b, depth, m, n, shared_address(memory), finish);
+    const int tiles_m = int(split::panels(a.rows, TILE)), tiles_n = int(split::panels(b.rows, TILE));
+    const int tiles = int(batch.size()) * tiles_m * tiles_n;
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const int at = number / (tiles_m * tiles_n);
+        int m, n;
+        split::tile_of(number % (tiles_m * tiles_n), tiles_m, tiles_n, m, n);
+        tile<A_ALONG_K, B_ALONG_K, WIDTH>(matrix(a, batch, at), matrix(b, batch, at), depth, m, n, long(at) * a.rows, shared_address(memory),
+                                          finish);
     }
 }
 
@@ -209,17 +224,17 @@ inline int processors() {
     return count;
 }
 
-// Starts the product on `stream`. The result is the runtime's error code, 0 when all is well.
+// Starts the products of a batch on `stream`. The result is the runtime's error code, 0 when all is well.
 template <bool A_ALONG_K, bool B_ALONG_K, class Finish>
-inline int launch(Operand a, Operand b, long depth, const int* only_if, Finish finish, cudaStream_t stream) {
-    const long tiles = split::panels(a.rows, TILE) * split::panels(b.rows, TILE);
-    const bool wide = a.lead % 4 == 0 && b.lead % 4 == 0 && (uintptr_t(a.data) | uintptr_t(b.data)) % 16 == 0;
+inline int launch(Operand a, Operand b, split::Batch batch, long depth, const int* only_if, Finish finish, cudaStream_t stream) {
+    const long tiles = batch.size() * split::panels(a.rows, TILE) * split::panels(b.rows, TILE);
+    const bool wide = (a.lead | a.outer | a.inner | b.lead | b.outer | b.inner) % 4 == 0 && (uintptr_t(a.data) | uintptr_t(b.data)) % 16 == 0;
     constexpr int BYTES = STAGES * 4 * (split::tile_words(TILE, A_ALONG_K) + split::tile_words(TILE, B_ALONG_K));
     auto kernel = wide ? product<A_ALONG_K, B_ALONG_K, 4, Finish> : product<A_ALONG_K, B_ALONG_K, 1, Finish>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
     // What is rarely done at all should cost no more than one short wave of blocks.
     const long most = only_if == nullptr ? tiles : processors();
-    kernel<<<unsigned(tiles < most ? tiles : most), THREADS, BYTES, stream>>>(a, b, depth, only_if, finish);
+    kernel<<<unsigned(tiles < most ? tiles : most), THREADS, BYTES, stream>>>(a, b, batch, depth, only_if, finish);
     return int(cudaPeekAtLastError());
 }
 

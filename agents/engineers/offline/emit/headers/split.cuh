@@ -56,19 +56,25 @@ SPLIT_FUNCTION uint64_t descriptor(uint32_t address) {
     return uint64_t(address >> 4 & 0x3FFF) | uint64_t(1) << 16 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 62;
 }
 
-// The 64 × 128 result of wgmma.m64n128: which element thread t of a warpgroup holds in its i-th register.
+// The result of wgmma.m64n128 or m64n64: which element thread t of a warpgroup holds in its i-th register.
 SPLIT_FUNCTION int d_row(int thread, int i) { return thread / 32 * 16 + thread % 32 / 4 + 8 * (i / 2 % 2); }
 SPLIT_FUNCTION int d_column(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
+
+// Products of a batch: outer × inner of them, the results one after the other.
+struct Batch {
+    long outer, inner;
+    SPLIT_FUNCTION long size() const { return outer * inner; }
+};
 
 // Tiles of the result in an order that keeps operands in the L2 cache: bands of GROUP tile rows, each walked column by column.
 #ifndef SPLIT_GROUP  // what tuning varies is set before the headers are included
 #define SPLIT_GROUP 8
 #endif
 constexpr int GROUP = SPLIT_GROUP;
-SPLIT_FUNCTION void tile_of(long number, long tiles_m, long tiles_n, long& m, long& n) {
-    const long band = number / (GROUP * tiles_n), first = band * GROUP;
-    const long height = tiles_m - first < GROUP ? tiles_m - first : GROUP;
-    const long inside = number - band * GROUP * tiles_n;
+SPLIT_FUNCTION void tile_of(int number, int tiles_m, int tiles_n, int& m, int& n) {
+    const int band = number / (GROUP * tiles_n), first = band * GROUP;
+    const int height = tiles_m - first < GROUP ? tiles_m - first : GROUP;
+    const int inside = number - band * GROUP * tiles_n;
     m = first + inside % height;
     n = inside / height;
 }
