@@ -13,6 +13,7 @@ from gpu_runner.config import config
 from gpu_runner.contracts import digest
 
 NAMES = ("bandwidth_bps", "peak_flops")
+HALVES = ("float16_flops", "bfloat16_flops")  # of a GPU alone
 
 
 def _path(device: str, torch: str) -> Path:
@@ -21,10 +22,11 @@ def _path(device: str, torch: str) -> Path:
 
 
 def known(device: str, torch: str) -> dict[str, float]:
-    """`bandwidth_bps` in bytes/s and `peak_flops` in FLOP/s as far as they were measured; empty when never."""
+    """`bandwidth_bps` in bytes/s, `peak_flops` and HALVES in FLOP/s, as far as they were measured; empty when never."""
     try:
         data = json.loads(_path(device, torch).read_text())
-        return {name: float(data[name]) for name in NAMES if float(data[name]) > 0}
+        figures = {name: float(data[name]) for name in (*NAMES, *(half for half in HALVES if half in data))}
+        return {name: figure for name, figure in figures.items() if figure > 0}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
@@ -32,7 +34,8 @@ def known(device: str, torch: str) -> dict[str, float]:
 def learn(device: str, torch: str, measured: dict[str, float]) -> None:
     """Keep what is higher than before. A folder that cannot be written to costs the memory, not the job."""
     before = known(device, torch)
-    figures = {name: max(float(measured.get(name, 0.0)), before.get(name, 0.0)) for name in NAMES}
+    wanted = (*NAMES, *(half for half in HALVES if half in measured or half in before))
+    figures = {name: max(float(measured.get(name, 0.0)), before.get(name, 0.0)) for name in wanted}
     if figures == before:
         return
     path = _path(device, torch)

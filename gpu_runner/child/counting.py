@@ -65,6 +65,7 @@ class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.ops: dict[str, dict[str, int]] = {}
+        self.dtypes: dict[str, dict[str, int]] = {}  # of each operation: arithmetic by type
         self.read: dict[int, int] = {}  # storage: bytes of it that one operation read
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -73,6 +74,7 @@ class _Counter(TorchDispatchMode):
         if name in _VIEWS:
             return result
         entry = self.ops.setdefault(f"aten::{name}", {"count": 0, "flops": 0, "bytes": 0, "arithmetic": 0})
+        before = entry["arithmetic"]
         if name.rstrip("_") in _READ_ALL:
             self._note_reads([*args, *(kwargs or {}).values()])
         entry["count"] += 1
@@ -86,7 +88,15 @@ class _Counter(TorchDispatchMode):
             entry["arithmetic"] += _recurrent(args)
         elif name.rstrip("_") not in _NO_ARITHMETIC:
             entry["arithmetic"] += max([_elements(result), *(_elements(value) for value in args)])
+        self._note_dtype(f"aten::{name}", args, entry["arithmetic"] - before)
         return result
+
+    def _note_dtype(self, op: str, args: tuple[Any, ...], arithmetic: int) -> None:
+        """Arithmetic is done in the type of the first operand of numbers that are not whole."""
+        dtype = next((str(v.dtype) for v in args if isinstance(v, torch.Tensor) and v.is_floating_point()), "")
+        if dtype:
+            done = self.dtypes.setdefault(op, {})
+            done[dtype.removeprefix("torch.")] = done.get(dtype.removeprefix("torch."), 0) + arithmetic
 
     def _note_reads(self, values: list[Any]) -> None:
         for value in values:
@@ -99,7 +109,7 @@ def count(reference: Any, inputs: list[Any]) -> dict[str, Any]:
     """FLOPs (matrix products, convolutions, attention) and bytes of each kind of operation in one forward.
 
     `arithmetic` of a kind is an estimate beside `flops`: recurrent layers' products too, and of what has no formula one
-    operation for each element of its largest operand or result.
+    operation for each element of its largest operand or result. `dtypes`: the type that a kind does most of it in.
 
     `bytes` of the whole counts each input, parameter, buffer and result once: what a program that wastes nothing moves.
     `must_read` counts inputs, parameters and buffers as far as one operation was seen to read all of them: a program that
@@ -113,4 +123,5 @@ def count(reference: Any, inputs: list[Any]) -> dict[str, Any]:
     given = {t.untyped_storage().data_ptr() for t in [*tensors.tensors_in(inputs), *unique.values()] if t.numel()}
     must_read = sum(size for key, size in counter.read.items() if key in given)
     flops = sum(op["flops"] for op in counter.ops.values())
-    return {"ops": counter.ops, "flops": flops, "bytes": total, "must_read": must_read}
+    dtypes = {op: max(done, key=lambda dtype: done[dtype]) for op, done in counter.dtypes.items()}
+    return {"ops": counter.ops, "dtypes": dtypes, "flops": flops, "bytes": total, "must_read": must_read}

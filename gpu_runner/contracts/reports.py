@@ -32,7 +32,9 @@ class DeviceInfo(Contract):
     runtime: str = ""
     compiler: str = ""
     bandwidth_bps: float | None = None
-    peak_flops: float | None = None
+    peak_flops: float | None = None  # of a product in float32
+    float16_flops: float | None = None
+    bfloat16_flops: float | None = None
     sandbox: str = ""  # bubblewrap | landlock | unsafe
 
 

@@ -28,6 +28,7 @@ LEAST = 3  # forwards that tell something
 MOST_COUNTED = 3  # kernels whose counters are read
 CALLS, SAME = 4, 1.5  # calls that tell whether a kept profile still holds, and how far their time may have moved
 Role = Literal["reference", "candidate"]
+_WORK = ("forward_ns", "flops", "flop_dtype", "bytes", "moved_bytes")  # of the target, which torch.profiler's process tells
 REPORT = Limits(events=40_000, rows=40_000, seconds=10.0)
 
 
@@ -99,7 +100,7 @@ def _report(role: Role, summary: dict[str, Any], coverage: float | None, cached:
 
 def _on(summary: dict[str, Any], device: DeviceInfo) -> dict[str, Any]:
     """A kept summary, judged by the device's ceilings as they are known today: the largest figures seen."""
-    rates = {"mem_bandwidth_Bps": device.bandwidth_bps, "peak_flops": {"float32": device.peak_flops}}
+    rates = {"mem_bandwidth_Bps": device.bandwidth_bps, "peak_flops": estimates.peaks_of(device)}
     if device.bandwidth_bps and device.peak_flops:
         summary["device"] |= rates
         estimates.again(summary)
@@ -154,7 +155,7 @@ def summarise(
     on_gpu = summarise_gpu(trace, role=role, sha256=sha256)
     on_gpu["source"]["tool_version"] = summary["source"]["tool_version"]
     on_gpu["source"]["warnings"] += summary["source"]["warnings"]
-    on_gpu["target"] |= {key: summary["target"][key] for key in ("forward_ns", "flops", "bytes", "moved_bytes")}
+    on_gpu["target"] |= {key: summary["target"][key] for key in _WORK}
     count = answer.get("sm_count")
     on_gpu["device"] = summary["device"] | {"sm_count": count if isinstance(count, int) and 0 < count < 10_000 else None}
     on_gpu["cpu"] = summary["cpu"]
@@ -172,7 +173,7 @@ def around(inside: dict[str, Any], outside: dict[str, Any]) -> dict[str, Any]:
         if (same := known.get(signature(kernel["name"]))) is not None:
             kernel |= {key: same[key] for key in ("op_path", "origin")}
     device = {key: value for key, value in inside["device"].items() if value not in (None, "", {})}
-    outside["target"] |= {key: inside["target"][key] for key in ("forward_ns", "flops", "bytes", "moved_bytes")}
+    outside["target"] |= {key: inside["target"][key] for key in _WORK}
     outside["device"] |= device
     if inside["source"]["status"] != "unavailable":
         outside |= {key: inside[key] for key in ("ops", "tree")}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from gpu_runner.contracts import DeviceInfo
-from gpu_runner.profile.estimates import Work
+from gpu_runner.profile.estimates import Work, peaks_of
 from gpu_runner.profile.names import clean, short
 from gpu_runner.profile.rows import OWN, Row, iterations, nest
 from gpu_runner.profile.system import SCHEMA
@@ -47,7 +47,8 @@ def summarise_host(
         },
         "target": {
             "role": role, "program_sha256": program_sha256, "iterations": len(runs), "forward_ns": usage["forward_ns"] or None,
-            "flops": work.flops or None, "bytes": work.bytes or None, "moved_bytes": work.moved,
+            "flops": work.flops or None, "flop_dtype": work.dtype if work.flops else None, "bytes": work.bytes or None,
+            "moved_bytes": work.moved,
         },
         "device": _device(device),
         "window": {"start_ns": 0, "end_ns": wall, "wall_ns": wall, "basis": "annotation"},
@@ -89,7 +90,7 @@ def _device(device: DeviceInfo | None) -> dict[str, Any]:
         "cc": device.target.removeprefix("sm_") if gpu else None,
         "cores": device.cores,
         "mem_bandwidth_Bps": device.bandwidth_bps,
-        "peak_flops": {"float32": device.peak_flops} if device.peak_flops else {},
+        "peak_flops": peaks_of(device),
         "peaks_from": "measured" if device.bandwidth_bps else None,
         "driver": device.driver,
         "runtime": device.runtime,

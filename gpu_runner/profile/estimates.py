@@ -11,29 +11,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpu_runner.contracts import DeviceInfo
 from gpu_runner.profile.rows import OWN, Row, iterations, nest, walk
 
 STATUS = "estimated"
+FLOAT32 = "float32"
 
 
 @dataclass(frozen=True)
 class OpWork:
-    """All of one kind of operation in one forward. `ns`: what they took in all measured ones, with what they call."""
+    """All of one kind of operation in one forward. `ns`: what they took in all measured ones, with what they call; `dtype`: the
+    type that most of the arithmetic is done in."""
 
     flops: int = 0
     bytes: int = 0
     ns: int = 0
+    dtype: str = FLOAT32
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one forward must do, where it is known: inputs, parameters and results once (`bytes`), arithmetic (`flops`), and of
-    the reference what its operations do one by one: `ops` by their own name, `done` by the name of the row that did it."""
+    """What one forward must do, where it is known: inputs, parameters and results once (`bytes`), arithmetic (`flops`, most of
+    it in `dtype`), and of the reference what its operations do one by one: `ops` by their own name, `done` by the name of the
+    row that did it."""
 
     flops: int = 0
     bytes: int = 0
     ops: Mapping[str, OpWork] = field(default_factory=dict)
     done: Mapping[str, OpWork] = field(default_factory=dict)
+    dtype: str = FLOAT32
 
     @property
     def moved(self) -> int | None:
@@ -57,21 +63,39 @@ class Work:
         for name, parts in inside.items():
             main, op = max(parts, key=lambda part: parts[part]), self.ops[name]
             before = done.get(main, OpWork())
-            done[main] = OpWork(before.flops + op.flops, before.bytes + op.bytes, before.ns + took[name])
+            dtype = max(before, op, key=lambda part: part.flops).dtype
+            done[main] = OpWork(before.flops + op.flops, before.bytes + op.bytes, before.ns + took[name], dtype)
         return replace(self, done=done)
 
 
 def work_of(counts: Any, *, by_op: bool) -> Work:
     """The answer of `child.counting`, as far as it is one. `by_op`: for the program itself that was counted."""
-    found = counts if isinstance(counts, Mapping) else {}
-    given = found.get("ops")
-    ops = {str(name): _op(op) for name, op in given.items() if isinstance(op, Mapping)} if isinstance(given, Mapping) else {}
+    found = _mapping(counts)
+    types = _mapping(found.get("dtypes"))
+    ops = {
+        str(name): OpWork(_number(op.get("arithmetic")), _number(op.get("bytes")), dtype=str(types.get(name) or FLOAT32)[:20])
+        for name, op in _mapping(found.get("ops")).items()
+        if isinstance(op, Mapping)
+    }
     flops = sum(op.flops for op in ops.values()) or _number(found.get("flops"))
-    return Work(flops, _number(found.get("bytes")), ops if by_op else {})
+    main = max(ops.values(), key=lambda op: op.flops, default=OpWork())
+    return Work(flops, _number(found.get("bytes")), ops if by_op else {}, dtype=main.dtype)
 
 
-def _op(op: Mapping[str, Any]) -> OpWork:
-    return OpWork(_number(op.get("arithmetic")), _number(op.get("bytes")))
+def peaks_of(device: DeviceInfo) -> dict[str, float]:
+    """FLOP/s by type, as far as they were measured."""
+    peaks = {FLOAT32: device.peak_flops, "float16": device.float16_flops, "bfloat16": device.bfloat16_flops}
+    return {dtype: peak for dtype, peak in peaks.items() if peak}
+
+
+def peak_of(device: Mapping[str, Any], dtype: str | None) -> tuple[str, float | None]:
+    """(type, FLOP/s) of the ceiling that arithmetic in `dtype` lies under: float32's where its own was not measured."""
+    peaks = device["peak_flops"]
+    return (dtype, peaks[dtype]) if dtype in peaks and dtype is not None else (FLOAT32, peaks.get(FLOAT32))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _number(value: Any) -> int:
@@ -106,9 +130,10 @@ def attach_to_kernels(summary: dict[str, Any], work: Work) -> None:
 def again(summary: dict[str, Any]) -> None:
     """The estimated shares of a summary, by its device's ceilings as they are now."""
     device = summary["device"]
-    bandwidth, peak = device["mem_bandwidth_Bps"], device["peak_flops"].get("float32")
+    bandwidth = device["mem_bandwidth_Bps"]
     for kernel in summary["kernels"]:
         if (c := kernel["counters"]) and c.get("status") == STATUS:
+            c["flop_dtype"], peak = peak_of(device, c["flop_dtype"])
             c["compute_sol_pct"], c["memory_sol_pct"] = (
                 _share(c["flop_rate"] or 0.0, peak),
                 _share(c["dram_rate_Bps"], bandwidth),
@@ -123,7 +148,7 @@ def roof(summary: Mapping[str, Any], cache_bytes: int | None) -> dict[str, Any] 
     None where a ceiling or a count is missing.
     """
     target, device = summary["target"], summary["device"]
-    bandwidth, peak = device["mem_bandwidth_Bps"], device["peak_flops"].get("float32")
+    bandwidth, (_, peak) = device["mem_bandwidth_Bps"], peak_of(device, target.get("flop_dtype"))
     moved, flops, each = target.get("bytes"), target.get("flops"), target.get("forward_ns")
     if not (bandwidth and peak and moved and each) or device["peaks_from"] != "measured":
         return None
@@ -151,7 +176,7 @@ def _counters(summary: Mapping[str, Any], op: OpWork, ns: float, launches: float
     if ns <= 0 or not op.bytes:
         return None
     device = summary["device"]
-    bandwidth, peak = device["mem_bandwidth_Bps"], device["peak_flops"].get("float32")
+    bandwidth, (dtype, peak) = device["mem_bandwidth_Bps"], peak_of(device, op.dtype)
     moved, rate = op.bytes / (ns / 1e9), op.flops / (ns / 1e9)
     return {
         "status": STATUS,
@@ -161,7 +186,7 @@ def _counters(summary: Mapping[str, Any], op: OpWork, ns: float, launches: float
         "dram_bytes": round(op.bytes / max(1.0, launches)),
         "dram_rate_Bps": moved,
         "flop_rate": rate or None,
-        "flop_dtype": "float32",
+        "flop_dtype": dtype,
         "flop_peak": peak,
         "intensity": op.flops / op.bytes or None,
         "ridge": peak / bandwidth if peak and bandwidth else None,

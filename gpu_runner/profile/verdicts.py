@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_runner.profile.estimates import peak_of
 from gpu_runner.profile.judging import fact, verdict
 
 LEAST_NS = 1_000_000
@@ -188,11 +189,11 @@ def _estimated(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     ceilings; and how many of its launches cannot fill the device. An estimate of the whole, never sure.
 
     Of the reference, what its operations move one by one is known; of a candidate only the least, so that a small share says
-    nothing. Beyond the measured arithmetic are tensor cores, whose ceiling is not known here.
+    nothing. Beyond the measured arithmetic are tensor cores at a type whose ceiling is not known: float32 as TF32.
     """
     target, device, gpu = summary["target"], summary["device"], summary["gpu"]
     busy = gpu["kernel_busy_ns"] / max(1, target["iterations"] or 1) / 1e9
-    bandwidth, peak = device["mem_bandwidth_Bps"], max(device["peak_flops"].values(), default=None)
+    bandwidth, (_, peak) = device["mem_bandwidth_Bps"], peak_of(device, target.get("flop_dtype"))
     if (
         not busy
         or not target["iterations"]

@@ -129,7 +129,7 @@ def test_on_a_cpu_coverage_is_the_share_of_the_forwards_in_own_functions():
 
 
 def test_times_are_the_tools_around_the_program_and_operations_are_torch_profilers():
-    work = Work(flops=10**9, bytes=10**6)
+    work = Work(flops=10**9, bytes=10**6, dtype="bfloat16")
     inside, _ = summarise("reference", answer(iteration(1000, 0) + iteration(2000, 1) + iteration(3000, 2)), GPU, "ab", work)
     outside = summarise_gpu(read_nsys(SAMPLES / "nsys.sqlite", Meter(), "step"))
     name = outside["kernels"][0]["name"]
@@ -139,7 +139,7 @@ def test_times_are_the_tools_around_the_program_and_operations_are_torch_profile
     assert (both["kernels"][0]["origin"], both["kernels"][0]["op_path"]) == ("own", ["aten::linear"])
     assert both["kernels"][1]["op_path"] != ["aten::linear"]
     assert both["ops"] == inside["ops"]
-    assert both["target"]["flops"] == 10**9
+    assert (both["target"]["flops"], both["target"]["flop_dtype"]) == (10**9, "bfloat16")
     assert both["cpu"] == inside["cpu"]
     assert both["device"]["name"] == GPU.name
     assert both["device"]["sm_count"] == 132, "what torch.profiler's process did not say"

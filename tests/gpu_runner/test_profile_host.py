@@ -11,7 +11,7 @@ import torch
 from gpu_runner.child import counting
 from gpu_runner.contracts import DeviceInfo
 from gpu_runner.profile.collect import summarise
-from gpu_runner.profile.estimates import OpWork, Work, roof, work_of
+from gpu_runner.profile.estimates import OpWork, Work, peak_of, peaks_of, roof, work_of
 from gpu_runner.profile.reading import finished
 from gpu_runner.profile.rows import parse_rows
 
@@ -185,6 +185,26 @@ def test_the_least_time_and_how_much_of_a_forward_it_is():
 )
 def test_counts_that_cannot_be_are_none(counts):
     assert work_of(counts, by_op=True).flops == 0
+
+
+def test_arithmetic_is_counted_in_the_type_of_its_operands():
+    model = torch.nn.Linear(64, 64).to(torch.bfloat16)
+    reference = SimpleNamespace(model=model, forward=lambda given: model(given[0]).float() * 2.0)
+    with torch.no_grad():
+        counts = counting.count(reference, [torch.randn(8, 64, dtype=torch.bfloat16)])
+    assert (counts["dtypes"]["aten::addmm"], counts["dtypes"]["aten::mul"]) == ("bfloat16", "float32")
+    found = work_of(counts, by_op=True)
+    assert (found.dtype, found.ops["aten::mul"].dtype) == ("bfloat16", "float32")
+    assert work_of(counts, by_op=False).dtype == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lies_under", "peak"),
+    [("float32", "float32", 1e11), ("bfloat16", "bfloat16", 1e12), ("float64", "float32", 1e11), (None, "float32", 1e11)],
+)
+def test_arithmetic_lies_under_the_ceiling_of_its_type_where_there_is_one(dtype, lies_under, peak):
+    device = {"peak_flops": peaks_of(DEVICE.model_copy(update={"bfloat16_flops": 1e12}))}
+    assert peak_of(device, dtype) == (lies_under, peak)
 
 
 def test_what_operations_move_and_compute_is_counted_by_hand():

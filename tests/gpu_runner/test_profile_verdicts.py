@@ -87,6 +87,9 @@ def test_without_counters_the_whole_forward_is_estimated_against_measured_ceilin
 @pytest.mark.parametrize(
     ("target", "blocks", "wanted"),
     [
+        ({"flops": 1.2e11, "flop_dtype": "float32"}, 1000, "compute-bound"),
+        ({"flops": 1.2e11, "flop_dtype": "bfloat16"}, 1000, None),  # little for tensor cores
+        ({"flops": 2e12, "flop_dtype": "bfloat16"}, 1000, "compute-bound"),
         ({"bytes": 1e9, "moved_bytes": 9.6e9}, 1000, "memory-bound"),  # what the operations move, not the least
         ({"bytes": 1e9, "moved_bytes": 2e9}, 1000, "latency-bound"),
         ({"bytes": 1e9}, 1000, None),  # of a candidate only the least is known, and a small share of it says nothing
@@ -99,7 +102,8 @@ def test_without_counters_the_whole_forward_is_estimated_against_measured_ceilin
 def test_estimates_without_counters(target, blocks, wanted):
     made = summary(kernels=80.0)
     made["target"] |= target
-    made["device"] = {"mem_bandwidth_Bps": 4e12, "peak_flops": {"float32": 5e13}, "peaks_from": "measured", "sm_count": 132}
+    peaks = {"float32": 5e13, "bfloat16": 8e14}
+    made["device"] = {"mem_bandwidth_Bps": 4e12, "peak_flops": peaks, "peaks_from": "measured", "sm_count": 132}
     for row in made["kernels"]:
         row["grid"] = [blocks, 1, 1]
     assert [v["class"] for v in gpu_verdicts(made)] == ["gpu-bound", *([wanted] if wanted else [])]

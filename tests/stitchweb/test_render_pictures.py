@@ -262,6 +262,21 @@ def test_the_kernel_table_says_what_bounds_a_kernel_and_no_verdict():
     assert "verdict" not in render_to_string("pictures/kernels.html", {"table": table}).lower()
 
 
+def test_a_point_lies_under_the_roof_of_its_own_type_and_others_are_not_drawn():
+    device = {"peak_flops": {"float32": 50e12, "float16": 700e12, "bfloat16": 690e12}, "mem_bandwidth_Bps": 4e12}
+    target = {"flops": 7e12, "bytes": 1e9, "forward_ns": 20_000_000, "role": "reference"}
+    summary = {"device": device | {"peaks_from": "measured"}, "target": target | {"flop_dtype": "float16"}, "kernels": []}
+    picture = pictures.roof(summary, prefix="c1")
+    assert picture is not None
+    assert picture.rows[0][3] == "50\u00a0%"  # 350 of 700 TFLOP/s
+    assert ("float16, " in picture.svg, "bfloat16" in picture.svg, "float32" in picture.svg) == (True, False, False)
+    summary["target"]["flop_dtype"] = "float64"  # which was not measured
+    picture = pictures.roof(summary, prefix="c1")
+    assert picture is not None
+    assert picture.rows[0][3] == "700\u00a0%"
+    assert "float32, " in picture.svg
+
+
 def test_a_point_of_the_roofline_is_read_against_the_roof_above_it():
     picture = pictures.roof(h200(), prefix="c1")
     assert picture is not None

@@ -56,7 +56,14 @@ def _forward(summary: Mapping[str, Any]) -> list[Point]:
     if not (flops and moved and ns):
         return []
     name = "whole forward" + (f" of the {target['role']}" if target.get("role") in ("reference", "candidate") else "")
-    return [Point("forward", name, flops / moved, flops / (ns / 1e9), None, "", True)]
+    return [Point("forward", name, flops / moved, flops / (ns / 1e9), None, str(target.get("flop_dtype") or ""), True)]
+
+
+def _over(points: Sequence[Point], peaks: dict[str, float]) -> tuple[dict[str, float], str]:
+    """(the roofs that some point lies under, the type whose roof stands for those without one of their own)."""
+    common = "float32" if "float32" in peaks else max(peaks, key=lambda dtype: peaks[dtype])
+    used = {point.dtype if point.dtype in peaks else common for point in points}
+    return {dtype: peak for dtype, peak in peaks.items() if dtype in used}, common
 
 
 def roofs_of(summary: Mapping[str, Any]) -> tuple[float, dict[str, float], str]:
@@ -96,6 +103,7 @@ def roof(
         return None
     earlier = {p.key: p for p in points_of(before)} if before is not None else {}
     every = [*shown, *(earlier[p.key] for p in shown if p.key in earlier)]
+    peaks, common = _over(every, peaks)
     top = max(peaks.values())
     ridge = top / bandwidth
     xs = _whole([ridge / 8, ridge * 8, *(p.intensity for p in every)])
@@ -143,7 +151,7 @@ def roof(
     rows = []
     for n, point in enumerate(shown, 1):
         x, y = pct(xs.at(point.intensity)), up(point.rate)
-        limit = min(peaks.get(point.dtype, top), bandwidth * point.intensity)
+        limit = min(peaks[point.dtype if point.dtype in peaks else common], bandwidth * point.intensity)
         old = earlier.get(point.key)
         if old is not None:
             ox, oy = pct(xs.at(old.intensity)), up(old.rate)
