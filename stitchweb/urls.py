@@ -18,4 +18,5 @@ urlpatterns = [
 ]
 
 handler400 = "stitchweb.core.errors.bad_request"
+handler403 = "stitchweb.core.errors.forbidden"
 handler500 = "stitchweb.core.errors.server_error"

@@ -221,7 +221,9 @@
   find.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.ctrlKey) return;
     event.preventDefault();
-    const first = find.value.trim() && form.querySelector("[data-find]:not([hidden])");
+    const said = find.value.trim().toLowerCase();
+    const level = [...form.querySelectorAll("[name=hack_level]")].find((i) => i.value === said);
+    const first = level || (said && form.querySelector("[data-find]:not([hidden])"));
     if (!first) return;
     first.click();
     find.value = "";

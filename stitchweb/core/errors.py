@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.template.loader import get_template
 
 from stitchweb.core.trouble import trouble
+from stitchweb.core.withheld import Closed
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -27,6 +28,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if sentence:
         status = 413
     return render(request, "400.html", {"exception": sentence, "status": status}, status=status)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403: why, and for what opens later also when."""
+    closed = exception if isinstance(exception, Closed) else None
+    return render(request, "403.html", {"exception": str(exception), "closed": closed}, status=403)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

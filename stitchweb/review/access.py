@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.http import Http404
+from django.urls import reverse
 
+from stitchweb.core.withheld import Closed
 from stitchweb.review.models import (
     Adjudication,
     Adjudicator,
@@ -58,6 +60,17 @@ def project_to_manage(user: Person, pk: int) -> Project:
     """The project, for owners and maintainers of its team. PermissionDenied with a sentence for its reviewers."""
     project = project_for(user, pk)
     require_role(user, project.team_id, MANAGERS)
+    return project
+
+
+def project_with_labels(user: Person, pk: int) -> Project:
+    """The project to manage, for pages that tell its labels. PermissionDenied while the manager may still score in it."""
+    project = project_to_manage(user, pk)
+    left = blind_to(user).filter(project=project).count()
+    if left:
+        raise PermissionDenied(
+            f"You score in this project too, and {left} of its items may still come to you: its labels open to you after that."
+        )
     return project
 
 
@@ -114,6 +127,27 @@ def blind_to(user: Person) -> ItemQuerySet:
         .filter(project__in=parts_of(user).values("project"))
         .exclude(project__state=ProjectState.CLOSED)
         .filter(Q(Exists(mine.filter(state=Held.RESERVED))) | (~Exists(over) & to_come))
+    )
+
+
+def closed_programs(user: Person) -> QuerySet[Item, int]:
+    """Programs whose candidates the person scores blind. All their runs are closed with them: another run of the same program
+    may hold the same text with its verdict."""
+    return blind_to(user).order_by().values_list("run__revision__program", flat=True)
+
+
+def why_closed(user: Person, program: int) -> Closed:
+    """Why such a program is closed to the person, and what opens it."""
+    items = blind_to(user).filter(run__revision__program=program)
+    count, project = items.count(), Project.objects.filter(items__in=items).order_by("pk").first()
+    name, pk = (project.name, project.pk) if project else ("", 0)
+    many = "1 candidate" if count == 1 else f"{count} candidates"
+    return Closed(
+        f"You score {many} of this program blind, in the review project “{name}”. Its page tells verdicts and authors, so it is"
+        " closed to you until then.",
+        "It opens when you have scored or skipped them, when their labels are all in, or when the project closes. To open it"
+        " now, ask who manages the project to take you off its reviewers.",
+        ("To the queue", reverse("review-project", args=[pk])),
     )
 
 

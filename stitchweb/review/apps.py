@@ -1,4 +1,4 @@
-"""The app of reviews: after each migration the shipped rubrics are in the database."""
+"""The app of reviews: what is scored blind is closed elsewhere, and after each migration the shipped rubrics are there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class ReviewConfig(AppConfig):
     name = "stitchweb.review"
 
     def ready(self) -> None:
+        from stitchweb.core.withheld import Rule, add_rule
+        from stitchweb.review.access import closed_programs, why_closed
+
+        add_rule(Rule(closed_programs, why_closed))
         post_migrate.connect(_after_migrate, sender=self)
 
 

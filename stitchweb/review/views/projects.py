@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from stitchweb.core.once import once
 from stitchweb.programs.access import programs_for
-from stitchweb.review.access import project_for, project_to_manage, reviewer_of
+from stitchweb.review.access import project_for, project_to_manage, project_with_labels, reviewer_of
 from stitchweb.review.agreement import FEW
 from stitchweb.review.export import label_lines
 from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
@@ -95,7 +95,7 @@ def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
 @require_safe
 def agreement_page(request: HttpRequest, pk: int) -> HttpResponse:
     """How far the reviewers agree, per dimension and pair, for those who manage the project."""
-    project = project_to_manage(request.user, pk)
+    project = project_with_labels(request.user, pk)
     context = {"section": "review", "project": project, "few": FEW, **standing(project)}
     return render(request, "review/agreement.html", context)
 
@@ -104,7 +104,7 @@ def agreement_page(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def labels_file(request: HttpRequest, pk: int) -> HttpResponse:
     """All labels as JSON lines, for those who manage the project."""
-    project = project_to_manage(request.user, pk)
+    project = project_with_labels(request.user, pk)
     text = "".join(f"{line}\n" for line in label_lines(project))
     name = f"labels-{project.pk}.jsonl"
     return HttpResponse(
