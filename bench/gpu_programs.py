@@ -2,11 +2,11 @@
 
     python bench/gpu_programs.py [--seconds 480] [--jobs 8] [--out rows.jsonl] [--only TEXT] [folder]
 
-For each program of the folder (default: bench/suite) up to three candidates: its kernels alone, its replay as one CUDA graph
-alone, and both. Each is compared with eager on fresh inputs, call after call, results and state, and against float64 (error
-ratio: root mean square error by eager's own, the largest of any tensor), and timed beside eager. A process for each program
-writes and builds while others do; one at a time has the GPU. Programs run here without a sandbox: give it nothing but files of
-your own. Needs torch, pydantic and nvcc.
+For each program of the folder (default: bench/suite) up to five candidates: its kernels alone, its replay as one CUDA graph
+alone, and both; kernels and both again with convolutions on channels-last tensors ("last"). Each is compared with eager on
+fresh inputs, call after call, results and state, and against float64 (error ratio: root mean square error by eager's own, the
+largest of any tensor), and timed beside eager. A process for each program writes and builds while others do; one at a time has
+the GPU. Programs run here without a sandbox: give it nothing but files of your own. Needs torch, pydantic and nvcc.
 """
 
 from __future__ import annotations
@@ -93,8 +93,7 @@ def work(path: Path) -> dict[str, Any]:
 
     from agents.engineers.offline.coder import write_candidate
     from agents.engineers.offline.costs import Ceilings
-    from agents.engineers.offline.graph import View
-    from agents.engineers.offline.opportunities import find_regions
+    from agents.engineers.offline.opportunities import find_ways
     from agents.engineers.offline.regions import REPLAY
     from agents.engineers.offline.replay import UNSEEN
     from gpu_runner.child.capture import capture
@@ -109,25 +108,30 @@ def work(path: Path) -> dict[str, Any]:
     major, minor = torch.cuda.get_device_capability()
     target = f"sm_{major}{minor}"
     device = DeviceInfo(kind="gpu", name="", target=target, bandwidth_bps=4.0e12, peak_flops=51e12)
-    view = View(Graph.model_validate(graph)) if graph is not None else None
-    regions = find_regions(view, Ceilings.of(device)) if view is not None else [UNSEEN]
-    kernels = [r for r in regions if r.kind != REPLAY]
-    replay = [r for r in regions if r.kind == REPLAY]
-    choices = {"kernels": kernels, "replay": replay, "both": [*kernels, *replay] if kernels and replay else []}
+    ways = find_ways(Graph.model_validate(graph), Ceilings.of(device)) if graph is not None else ()
+    choices: dict[str, tuple[Any, list[Any]]] = {} if ways else {"replay": (None, [UNSEEN])}
+    for prefix, way in zip(("", "last "), ways, strict=False):
+        kernels = [r for r in way.regions if r.kind != REPLAY]
+        replay = [r for r in way.regions if r.kind == REPLAY]
+        if kernels:
+            choices[f"{prefix}kernels"] = way.view, kernels
+        if replay and not prefix:
+            choices["replay"] = way.view, replay
+        if kernels and replay:
+            choices[f"{prefix}both"] = way.view, [*kernels, *replay]
     folder = Path(tempfile.mkdtemp(prefix="candidate-"))
     modules: dict[str, Any] = {}
-    for name, chosen in choices.items():
-        if chosen:
-            files = write_candidate(source, "Model", view, chosen, "as-constructed", target).files
-            for file, text in files.items():
-                place = folder / name / file
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text)
-            try:
-                build(folder / name, target)
-                modules[name] = load(folder / name)
-            except Exception as error:
-                modules[name] = error
+    for name, (view, chosen) in choices.items():
+        files = write_candidate(source, "Model", view, chosen, "as-constructed", target).files
+        for file, text in files.items():
+            place = folder / name / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        try:
+            build(folder / name, target)
+            modules[name] = load(folder / name)
+        except Exception as error:
+            modules[name] = error
     with open(Path(tempfile.gettempdir()) / "gpu_programs.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return measure(path, space, modules, reason)
@@ -151,7 +155,7 @@ def build(folder: Path, target: str) -> None:
 
 def load(folder: Path) -> Any:
     """The module of a candidate."""
-    spec = importlib.util.spec_from_file_location(f"candidate_{folder.name}", folder / "model_new.py")
+    spec = importlib.util.spec_from_file_location(f"candidate_{folder.name.replace(' ', '_')}", folder / "model_new.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

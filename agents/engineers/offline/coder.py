@@ -10,7 +10,7 @@ from agents.engineers.offline.emit.host import write_model
 from agents.engineers.offline.emit.platform import platform_of
 from agents.engineers.offline.emit.text import identifier
 from agents.engineers.offline.graph import View
-from agents.engineers.offline.regions import REPLAY, Region
+from agents.engineers.offline.regions import LAYOUT, REPLAY, WHOLE, Region
 from gpu_runner.contracts import CandidateFiles
 
 HEADERS = Path(__file__).parent / "emit" / "headers"
@@ -26,11 +26,11 @@ def write_candidate(
     source: str, entry: str, view: View | None, regions: Sequence[Region], mode: str, target: str = "cpu"
 ) -> CandidateFiles:
     """All files of the program that does `regions` with kernels and the rest with PyTorch, as one CUDA graph where one of them
-    says so. `view` may be missing when no region is a kernel's."""
+    says so. `regions` are of one way, whose `view` it is; it may be missing when no region is but the replay."""
     platform = platform_of(target)
     files: dict[str, str] = {}
     calls = []
-    kernels = [r for r in regions if r.kind != REPLAY]
+    kernels = [r for r in regions if r.kind not in WHOLE]
     ordered = sorted(kernels, key=lambda r: view.index[r.nodes[-1]]) if view is not None else []
     known: dict[str, str] = {}
     for region in ordered:
@@ -47,9 +47,12 @@ def write_candidate(
         calls.append(written.call)
     lines = dict.fromkeys(f"- {c.name}: {c.says}" for c in calls)
     about = "Kernels, in the order they first run:\n" + "\n".join(lines) if calls else ""
-    replay = len(kernels) < len(regions)
-    files["model_new.py"] = write_model(source, entry, view, calls, mode, about, platform, replay)
-    done = [*ordered, *(r for r in regions if r.kind == REPLAY)]
+    whole = [r for r in regions if r.kind in WHOLE]
+    kinds = {r.kind for r in whole}
+    files["model_new.py"] = write_model(
+        source, entry, view, calls, mode, about, platform, replay=REPLAY in kinds, rewritten=bool(calls) or LAYOUT in kinds
+    )
+    done = [*ordered, *whole]
     files["candidate.toml"] = platform.manifest + "".join(f"{MARK}{region.key}\n" for region in done)
     return CandidateFiles(files=files)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agents.engineers.offline.graph import View, short
+from agents.engineers.offline.graph import View, is_contiguous, short
 from gpu_runner.contracts import DeviceInfo, GraphNode
 
 CALL_S = 3e-6  # one eager operation on a CPU: dispatch, allocation, waking the threads
@@ -19,6 +19,8 @@ TRANSCENDENTAL = 12.0  # float operations that an eager exp, tanh or erf is wort
 HEAVY = frozenset(
     "exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split()
 )
+
+TENSOR_SHARE, DEPTHWISE_SHARE = 2.5, 0.2  # of the float32 rate: the library's convolutions in TF32, and depthwise ones
 
 SEVERAL_PASSES = frozenset(
     "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax logsumexp cross_entropy_loss var std "
@@ -61,6 +63,8 @@ def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     moved: float = sum(tensor_bytes(view, n) for n in view.operands(node)) + tensor_bytes(view, node.name)
     if short(node.target) in SEVERAL_PASSES:
         moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
+    if short(node.target) == "relaid":
+        moved *= 2  # its copies between layouts reach half of the bandwidth
     return ceilings.call_s + max(moved / ceilings.bandwidth, _work(view, node) / (ceilings.flops / 8))
 
 
@@ -94,11 +98,27 @@ def our_gemm_s(flops: float, moved: int, ceilings: Ceilings) -> float:
 def eager_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     """Any one node as eager runs it; a view costs its dispatch."""
     name = short(node.target)
+    if name.startswith("conv") and ceilings.target != "cpu":
+        return convolution_s(view, node, ceilings)
     if name in ("linear", "conv2d", "conv1d", "matmul", "bmm", "scaled_dot_product_attention", "lstm", "gru"):
         return eager_gemm_s(product_flops(view, node), ceilings)
     if node.out and node.out[0] is not None and (node.target == "getitem" or name in _VIEWS):
         return ceilings.call_s / 3
     return eager_pointwise_s(view, node, ceilings)
+
+
+def convolution_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
+    """One of the library's convolutions on a GPU, without its bias: on tensor cores, between channels-last tensors."""
+    out = view.spec(node.name)
+    operands = [s for n in view.operands(node)[:2] if (s := view.spec(n)) is not None]
+    if out is None or len(operands) < 2:
+        return ceilings.call_s
+    x, weight = operands
+    moved = x.nbytes + weight.nbytes + out.nbytes
+    depthwise = weight.shape[1] == 1 < x.shape[1]
+    work = product_flops(view, node) / (ceilings.flops * (DEPTHWISE_SHARE if depthwise else TENSOR_SHARE))
+    turned = 0 if depthwise or not is_contiguous(x) else 2 * (x.nbytes + out.nbytes)  # where channels are not last
+    return ceilings.call_s + max(work, moved / ceilings.bandwidth) + turned / ceilings.bandwidth
 
 
 _VIEWS = frozenset("view reshape permute transpose unsqueeze squeeze expand select slice split unbind t".split())
@@ -112,6 +132,8 @@ def product_flops(view: View, node: GraphNode) -> float:
         return 0.0
     name = short(node.target)
     if name.startswith("conv"):
+        if name.startswith("conv_transpose"):
+            return 2.0 * specs[0].numel * specs[1].numel / specs[1].shape[0]
         weight = specs[1].shape
         inner = 1
         for size in weight[1:]:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
 from agents.engineers.offline.emit.calls import is_alias
-from agents.engineers.offline.emit.cuda_loops import form_of
+from agents.engineers.offline.emit.cuda_forms import form_of
 from agents.engineers.offline.emit.cuda_nest import emit_cuda_nest
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.ir import Nest, NotFusible
+from agents.engineers.offline.layouts import RELAID
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.regions import Region, Written
 from agents.engineers.offline.rules import RULES, VIEWS
@@ -20,7 +21,7 @@ MAX_NODES = 24  # a kernel that one can still read; growth is tried node by node
 # Operations that gain as a kernel of their own: eager makes several passes, or uses slower mathematics.
 ALONE = frozenset(
     "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp cross_entropy_loss mish "
-    "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training softplus elu".split()
+    "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training softplus elu relaid".split()
 )
 NORMS = frozenset(
     "layer_norm group_norm rms_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training".split()
@@ -47,11 +48,11 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
         choices = [near] if near else []
         if len(near) > 1:
             choices += [[g] for g in reversed(near)]
-        if name not in VIEWS and name != "getitem":
+        if name == RELAID or (name not in VIEWS and name != "getitem"):
             choices.append([])
         for chosen in choices:
             union = set().union({node.name}, picks, *chosen)
-            if len(union) <= MAX_NODES and view.convex(union) and _works(view, union):
+            if len(union) <= MAX_NODES and view.convex(union) and _works(view, union, ceilings):
                 for group in chosen:
                     groups.remove(group)
                 groups.append(union)
@@ -66,9 +67,11 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
     return regions
 
 
-def _works(view: View, group: set[str]) -> bool:
+def _works(view: View, group: set[str], ceilings: Ceilings) -> bool:
     try:
-        make_nest(view, group)
+        nest = make_nest(view, group)
+        if ceilings.target != "cpu":
+            form_of(nest)
     except NotFusible:
         return False
     return True
@@ -102,6 +105,8 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
         return None
     try:
         nest = make_nest(view, nodes)
+        if ceilings.target != "cpu":
+            form_of(nest)
     except NotFusible:
         return None
     if nest.elements < SMALLEST and len(real) < 4:
@@ -109,13 +114,8 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
     work = [view.nodes[n] for n in real]
     eager = sum(eager_pointwise_s(view, node, ceilings) for node in work)
     ours = fused_s(view, tuple(nest.loads), tuple(s.name for s in nest.stores), work, ceilings)
-    if ceilings.target != "cpu":
-        try:
-            form_of(nest)
-        except NotFusible:
-            return None
-        if ours > WORTHWHILE * eager:
-            return None
+    if ceilings.target != "cpu" and ours > WORTHWHILE * eager:
+        return None
     kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"
     says = f"{', '.join(dict.fromkeys(ops))} in one pass over memory"
     return Region(kind, tuple(nodes), _writer(nest, says, ceilings.target), eager, ours, says, tuple(ops))

@@ -1,18 +1,66 @@
-"""Everything this engineer knows how to do to a graph, as regions that do not overlap: the specific before the general."""
+"""Everything this engineer knows how to do to a program, as regions that do not overlap: the specific before the general.
+
+On a GPU there are up to two ways to write a program: with its tensors laid out as they were captured, and with convolutions on
+channels-last tensors. Each way has its own graph and its own regions, and a candidate is written in one of them.
+"""
 
 from __future__ import annotations
 
-from agents.engineers.offline.costs import Ceilings
+from dataclasses import dataclass
+
+from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.fusions import find_fusions
-from agents.engineers.offline.graph import View
+from agents.engineers.offline.graph import View, short
+from agents.engineers.offline.layouts import CONVOLUTIONS, with_biases_apart, with_channels_last
 from agents.engineers.offline.products import find_products
 from agents.engineers.offline.recurrent import find_recurrent
-from agents.engineers.offline.regions import Region
+from agents.engineers.offline.regions import LAYOUT, REPLAY, Region
 from agents.engineers.offline.replay import find_replay
 from agents.engineers.offline.split_products import find_split_products
+from gpu_runner.contracts import Graph
 
 ON_CPU = (find_recurrent, find_products, find_fusions)
 ON_GPU = (find_split_products, find_fusions, find_replay)
+CHANNELS_LAST = "channels-last/"  # begins the keys of that way's regions
+
+
+@dataclass(frozen=True)
+class Way:
+    """A graph and what can be done to it, largest gain first."""
+
+    view: View
+    regions: tuple[Region, ...]
+
+
+def find_ways(graph: Graph, ceilings: Ceilings) -> tuple[Way, ...]:
+    """As captured, then channels last where that may pay. The replay of the whole is the same region in both."""
+    if ceilings.target == "cpu":
+        view = View(graph)
+        return (Way(view, tuple(find_regions(view, ceilings))),)
+    apart = with_biases_apart(graph)
+    first = Way(View(apart), tuple(find_regions(View(apart), ceilings)))
+    turned = with_channels_last(apart)
+    if turned is None:
+        return (first,)
+    view = View(turned)
+    regions = [r for r in find_regions(view, ceilings) if r.kind != REPLAY]
+    for region in regions:
+        region.way = CHANNELS_LAST
+    names = tuple(n.name for n in turned.nodes if short(n.target) in CONVOLUTIONS)
+    convolutions = "its convolution" if len(names) == 1 else f"{len(names)} convolutions"
+    says = f"{convolutions} on channels-last tensors, with {len(regions)} kernels of the same layout,"
+    whole = Region(
+        LAYOUT, names, Region.no_kernel, seconds(first.view, (), ceilings), seconds(view, regions, ceilings), says, ("conv",),
+        CHANNELS_LAST,
+    )  # fmt: skip
+    replay = [r for r in first.regions if r.kind == REPLAY]
+    return first, Way(view, (whole, *regions, *replay))
+
+
+def seconds(view: View, regions: tuple[Region, ...] | list[Region], ceilings: Ceilings) -> float:
+    """Of the whole program with kernels for `regions`."""
+    done = {name for region in regions for name in region.nodes}
+    return sum(r.kernel_s for r in regions) + sum(eager_s(view, n, ceilings) for n in view.graph.nodes if n.name not in done)
 
 
 def find_regions(view: View, ceilings: Ceilings) -> list[Region]:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from agents.diagnosis import Diagnosis
 from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.graph import View, short
-from agents.engineers.offline.opportunities import find_regions
-from agents.engineers.offline.regions import REPLAY, Region
+from agents.engineers.offline.opportunities import Way, find_ways
+from agents.engineers.offline.regions import LAYOUT, REPLAY, Region
 from agents.state import Todo
 from gpu_runner.contracts import Analysis, Graph, canonical_json
 
@@ -40,26 +40,33 @@ TITLES = {
         "Multiply {what} on tensor cores, split without loss",
         "Multiply {count} products on tensor cores, split without loss",
     ),
+    LAYOUT: ("memory", "Run its convolutions channels last, with what follows them in the same layout", ""),
     REPLAY: ("host", "Start the whole program as one CUDA graph", ""),
     "scan": ("fuse", "Roll the unrolled recurrence back into one loop", "Roll {count} unrolled recurrences back into loops"),
 }
 
 
-def regions_of(analysis: Analysis) -> tuple[View, list[Region]]:
-    """The graph and everything that could be done to it. The same analysis gives the same regions with the same keys."""
+def ways_of(analysis: Analysis) -> tuple[Way, ...]:
+    """The ways to write the program, with everything that could be done in each. The same analysis gives the same keys."""
     assert analysis.graph is not None
     ceilings = Ceilings.of(analysis.device)
-    view, found = _found(canonical_json(analysis.graph), ceilings)
-    regions = [replace(region) for region in found]
-    _calibrate(view, regions, analysis, ceilings)
-    return view, regions
+    found = _found(canonical_json(analysis.graph), ceilings)
+    ways = tuple(Way(way.view, tuple(replace(region) for region in way.regions)) for way in found)
+    for way in ways:
+        _calibrate(way.view, way.regions, analysis, ceilings)
+    return ways
+
+
+def regions_of(analysis: Analysis) -> tuple[View, list[Region]]:
+    """The first way: as captured."""
+    way = ways_of(analysis)[0]
+    return way.view, list(way.regions)
 
 
 @lru_cache(maxsize=4)
-def _found(graph: str, ceilings: Ceilings) -> tuple[View, tuple[Region, ...]]:
+def _found(graph: str, ceilings: Ceilings) -> tuple[Way, ...]:
     """Planning and each coding step ask for the same graph; a long unrolled one takes seconds to search."""
-    view = View(Graph.model_validate_json(graph))
-    return view, tuple(find_regions(view, ceilings))
+    return find_ways(Graph.model_validate_json(graph), ceilings)
 
 
 # What the profiler calls an operation of the graph, where the names differ.
@@ -104,6 +111,9 @@ def _calibrate(view: View, regions: Sequence[Region], analysis: Analysis, ceilin
     for node in view.graph.nodes:
         kinds[short(node.target)] = kinds.get(short(node.target), 0.0) + estimates[node.name]
     for region in regions:
+        if region.kind == LAYOUT:  # of the whole program, and estimated against the program as captured
+            region.kernel_s, region.eager_s = region.kernel_s * total / region.eager_s, total
+            continue
         region.eager_s = 0.0
         for name in region.nodes:
             kind = short(view.nodes[name].target)
@@ -121,7 +131,8 @@ def make_todos(analysis: Analysis, found: Diagnosis | None = None) -> tuple[tupl
     whose rows the items cite."""
     if analysis.graph is None:
         return (), f"There is nothing to plan on: {analysis.graph_reason or 'the program has no captured graph'}."
-    view, regions = regions_of(analysis)
+    ways = ways_of(analysis)
+    view, regions = ways[0].view, ways[0].regions
     total = (analysis.eager_ms or 0.0) * 1e-3 or sum(r.eager_s for r in regions) or 1.0
     kinds: dict[str, list[Region]] = {}
     for region in regions:
@@ -132,6 +143,11 @@ def make_todos(analysis: Analysis, found: Diagnosis | None = None) -> tuple[tupl
         if gain < SMALLEST_GAIN * total:
             continue
         todos.append((gain, _todo(view, kind, members, gain, total, found)))
+    for way in ways[1:]:
+        whole, keys = way.regions[0], [r.key for r in way.regions if r.kind != REPLAY]
+        if whole.gain_s >= SMALLEST_GAIN * total:
+            todo = _todo(way.view, whole.kind, [whole], whole.gain_s, total, found)
+            todos.append((whole.gain_s, todo.model_copy(update={"data": {"regions": keys}})))
     todos.sort(key=lambda pair: -pair[0])
     left = {short(n.target) for n in view.graph.nodes} - {op for r in regions for op in r.ops if r.kind != REPLAY}
     fused = [region for region in regions if region.kind != REPLAY]

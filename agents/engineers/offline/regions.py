@@ -9,6 +9,8 @@ from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.graph import View
 
 REPLAY = "replay"  # the kind of the region that is the whole program, started as one CUDA graph
+LAYOUT = "layout"  # the kind of the region that is the whole program with its convolutions on channels-last tensors
+WHOLE = (REPLAY, LAYOUT)  # kinds without a kernel
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,17 @@ class Region:
     kernel_s: float
     says: str
     ops: tuple[str, ...] = ()
+    way: str = ""  # of which way to write the program it is a part; see `opportunities.Way`
 
     @property
     def key(self) -> str:
-        """Stable for one graph: its kind and last node."""
-        return f"{self.kind}:{self.nodes[-1]}"
+        """Stable for one program: its way, kind and last node."""
+        return f"{self.way}{self.kind}:{self.nodes[-1]}"
+
+    @staticmethod
+    def no_kernel(view: View, name: str) -> Written:
+        """`write` of a region that is the whole program."""
+        raise LookupError("this region has no kernel of its own")
 
     @property
     def gain_s(self) -> float:

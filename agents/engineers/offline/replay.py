@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.engineers.offline.costs import Ceilings, eager_s, tensor_bytes
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.graph import View, ref
-from agents.engineers.offline.regions import REPLAY, Region, Written
+from agents.engineers.offline.regions import REPLAY, Region
 from agents.state import Todo
 from gpu_runner.contracts import Analysis, GraphNode
 
@@ -31,7 +31,8 @@ def find_replay(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region]
     ours = device + REPLAY_S + 2 * copied / ceilings.bandwidth
     says = f"one graph in place of about {launches} launches by the host"
     eager = sum(eager_s(view, n, ceilings) for n in view.graph.nodes if not is_alias(n))
-    return [Region(REPLAY, tuple(n.name for n in view.graph.nodes), _no_kernel, eager, ours * eager / waits, says, ("replay",))]
+    names = tuple(n.name for n in view.graph.nodes)
+    return [Region(REPLAY, names, Region.no_kernel, eager, ours * eager / waits, says, ("replay",))]
 
 
 def launches_of(view: View, node: GraphNode) -> int:
@@ -64,8 +65,4 @@ def replay_unseen(analysis: Analysis) -> tuple[tuple[Todo, ...], str]:
     return (todo,), f"No kernel can be planned, since {analysis.graph_reason or 'the program has no captured graph'}."
 
 
-def _no_kernel(view: View, name: str) -> Written:
-    raise LookupError("a replayed program has no kernel of its own")
-
-
-UNSEEN = Region(REPLAY, ("forward",), _no_kernel, 0.0, 0.0, "one graph of whatever the program starts", ("replay",))
+UNSEEN = Region(REPLAY, ("forward",), Region.no_kernel, 0.0, 0.0, "one graph of whatever the program starts", ("replay",))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.engineers.offline.builder import argument
-from agents.engineers.offline.graph import short
+from agents.engineers.offline.graph import is_contiguous, short
+from agents.engineers.offline.layouts import RELAID, is_channels_last
 from gpu_runner.contracts import GraphNode
 
 Name = Callable[[str], str]
@@ -63,7 +64,21 @@ def _slice(node: GraphNode, name: Name) -> str:
     return f"{python(node.args[0], name)}[{':, ' * dim}{cut}]"
 
 
+def _relaid(node: GraphNode, name: Name) -> str:
+    """The tensor with its dimensions in the order of memory, made dense, and turned back."""
+    spec, source = node.out[0], python(node.args[0], name)
+    assert spec is not None
+    rank = len(spec.shape)
+    order = sorted(range(rank), key=lambda k: (-spec.stride[k], -spec.shape[k]))
+    back = sorted(range(rank), key=order.__getitem__)
+    turned = order != list(range(rank))
+    text = f"{source}.permute{tuple(order)}.contiguous().permute{tuple(back)}" if turned else f"{source}.contiguous()"
+    # Dimensions of size 1 may come out with other strides, which a caller could see.
+    return f"{text}.as_strided({spec.shape}, {spec.stride})" if 1 in spec.shape else text
+
+
 _CALLS: dict[str, Callable[[GraphNode, Name], str]] = {
+    RELAID: _relaid,
     "aten.linear.default": _function("F.linear"),
     "aten.conv2d.default": _function("F.conv2d"),
     "aten.matmul.default": _function("torch.matmul"),
@@ -108,6 +123,16 @@ ALIASES = frozenset(
     "view reshape _unsafe_view permute transpose unsqueeze squeeze expand select slice split split_with_sizes unbind t detach alias "
     "getitem diagonal unflatten narrow".split()
 )
+
+
+def settled(node: GraphNode) -> str:
+    """What makes sure that a result of PyTorch's lies channels last, as the graph says; it is free where it does."""
+    spec = node.out[0] if len(node.out) == 1 else None
+    if spec is None or is_contiguous(spec) or not is_channels_last(spec):
+        return ""
+    if len(spec.shape) == 3:
+        return ".transpose(1, 2).contiguous().transpose(1, 2)"
+    return f".contiguous(memory_format=torch.channels_last{'_3d' if len(spec.shape) == 5 else ''})"
 
 
 def is_alias(node: GraphNode) -> bool:

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
+from agents.engineers.offline.emit.cuda_forms import form_of, tensors_of
 from agents.engineers.offline.emit.loops import Kernel
 from agents.engineers.offline.emit.text import comment
 from agents.engineers.offline.emit.values import ValueWriter, c_type
-from agents.engineers.offline.ir import Axis, Nest, NotFusible, Store, Value
-from agents.engineers.offline.nests import tail_reductions
+from agents.engineers.offline.ir import Axis, Store, Value
 
-Form = Literal["points", "warps", "blocks", "columns", "shared"]
 THREADS = 256
 UNROLL = 4  # points of one thread in flight
-WARP_ROW = 1024  # numbers of a row up to which a warp is enough
-FEWEST_ROWS, FEWEST_COLUMNS = 528, 8192  # below, most of the device would wait for a few
-LONG_ROW = 4096  # numbers of a row from which several blocks can share it
 MOST_PARTS = 1024  # blocks that leave a part of one number
 LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
 OPERATIONS = {"sum": "Sum", "top": "Top", "max": "Max", "min": "Min"}
@@ -33,27 +28,6 @@ START = {
     "max": "-std::numeric_limits<float>::infinity()",
     "min": "std::numeric_limits<float>::infinity()",
 }
-
-
-def form_of(nest: Nest) -> Form:
-    """How the nest spreads over a GPU. NotFusible when it would keep only a part of the device busy."""
-    walked = {*nest.outer, *nest.kept}
-    if any(not walked <= v.args[0].axes for v in tail_reductions(nest)):
-        raise NotFusible("one number out of a part of what the kernel walks through")
-    rows = math.prod(a.size for a in nest.outer)
-    if not nest.reduced:
-        return "points"
-    length = math.prod(a.size for a in nest.reduced)
-    columns = rows * math.prod(a.size for a in nest.kept)
-    if nest.kept:
-        if columns < FEWEST_COLUMNS and length > 64:
-            raise NotFusible("too few sums for the threads of a GPU")
-        return "columns"
-    if rows < FEWEST_ROWS and length >= LONG_ROW:
-        if tail_reductions(nest):
-            raise NotFusible("too few rows for the blocks of a GPU, and one number out of all of them")
-        return "shared"
-    return "warps" if length <= WARP_ROW else "blocks"
 
 
 @dataclass(frozen=True)
@@ -144,8 +118,7 @@ class CudaEmitter(ValueWriter):
     def integer(self) -> str:
         """The type of indices: 32 bits as long as every tensor has fewer elements."""
         sizes = [self.nest.elements]
-        tensors: list[Value | Store] = [*self.nest.stores, *(v for v in self.nest.values if v.op in ("load", "gather"))]
-        for tensor in tensors:
+        for tensor in tensors_of(self.nest):
             sizes.append(1 + sum((a.size - 1) * tensor.stride_of(a) for dim in tensor.dims for a in dim))
         return "int" if max(sizes) <= LARGEST else "long"
 

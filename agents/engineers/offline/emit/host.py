@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents.engineers.offline.emit.calls import call, is_alias
+from agents.engineers.offline.emit.calls import call, is_alias, settled
 from agents.engineers.offline.emit.platform import CPU, Platform
 from agents.engineers.offline.emit.reference import reference_body, title
 from agents.engineers.offline.emit.text import Lines, Names, identifier
@@ -41,22 +41,22 @@ class _Step:
 
 def write_model(
     source: str, entry: str, view: View | None, calls: Sequence[Call], mode: str, about: str, platform: Platform = CPU,
-    replay: bool = False,
+    replay: bool = False, rewritten: bool = True,
 ) -> str:  # fmt: skip
     """The text of `model_new.py`. `calls` do not share nodes, and each can run as one step.
 
-    `replay`: as one CUDA graph. Without calls that is a graph of the reference's own forward, for which no `view` is needed.
+    `replay`: as one CUDA graph. Unless `rewritten` that is a graph of the reference's own forward, which needs no `view`.
     """
-    return _Host(source, entry, view, calls, mode, about, platform, replay).text()
+    return _Host(source, entry, view, calls, mode, about, platform, replay, rewritten).text()
 
 
 class _Host:
     def __init__(
         self, source: str, entry: str, view: View | None, calls: Sequence[Call], mode: str, about: str, platform: Platform,
-        replay: bool,
+        replay: bool, rewritten: bool,
     ) -> None:  # fmt: skip
         self.source, self.entry, self.calls, self.mode, self.about = source, entry, calls, mode, about
-        self.platform, self.replay = platform, replay
+        self.platform, self.replay, self.rewritten = platform, replay, rewritten
         self._view = view
         self.names = Names({"self", "torch", "F", "ctypes", "Path", "args", entry, "_kernels", "device"})
         self.python: dict[str, str] = {}
@@ -101,7 +101,7 @@ class _Host:
         if self.replay:
             out("\n\n" + REPLAY.read_text().strip("\n"))
         out("\n")
-        if self.calls:
+        if self.rewritten:
             self._model()
         else:
             self._as_it_is()
@@ -124,7 +124,7 @@ class _Host:
         with out.block("def forward(self, *args, **named):", ""):
             out("if named:")
             out("    return super().forward(*args, **named)")
-            out(f"return self._replay(self, {'self._straight' if self.calls else 'super().forward'}, args)")
+            out(f"return self._replay(self, {'self._straight' if self.rewritten else 'super().forward'}, args)")
 
     def _model(self) -> None:
         out, view = self.out, self.view
@@ -248,10 +248,14 @@ class _Host:
     def _torch(self, node: GraphNode) -> None:
         text = call(node, self.name)
         spec = self.view.spec(node.name)
-        read = any(node.name in one.inputs for one in self.calls)
-        if read and spec is not None and not is_alias(node):
-            text += ".contiguous()" if is_contiguous(spec) else ""
+        if spec is not None and (not is_alias(node) or self._picked(node)):
+            read = any(node.name in one.inputs for one in self.calls)
+            text += ".contiguous()" if read and is_contiguous(spec) else settled(node)
         self.out(f"{self.name(node.name)} = {text}")
+
+    def _picked(self, node: GraphNode) -> bool:
+        """Whether the node takes a result of an operation that makes several."""
+        return node.target == "getitem" and not is_alias(self.view.nodes[node.args[0]["ref"]])
 
     def _kernel(self, one: Call) -> None:
         out = self.out

@@ -7,4 +7,6 @@ they may change is the order of floating-point sums.
 from agents.engineers.offline.rules import pointwise, reductions, views
 from agents.engineers.offline.rules.registry import RULES, VIEWS, lower
 
-__all__ = ["RULES", "VIEWS", "lower", "pointwise", "reductions", "views"]
+POINTWISE = frozenset(name for name, how in RULES.items() if how.__module__ == pointwise.__name__)
+
+__all__ = ["POINTWISE", "RULES", "VIEWS", "lower", "pointwise", "reductions", "views"]

@@ -13,7 +13,7 @@ Rule = Callable[[Builder, GraphNode], "Value | tuple[Value | None, ...]"]
 RULES: dict[str, Rule] = {}
 VIEWS = frozenset(
     {"view", "reshape", "_unsafe_view", "flatten", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "clone",
-     "contiguous", "detach", "alias", "dropout", "_to_copy"}
+     "contiguous", "detach", "alias", "dropout", "relaid", "_to_copy"}
 )  # fmt: skip
 
 

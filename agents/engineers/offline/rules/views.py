@@ -61,7 +61,7 @@ def _permute(b: Builder, node: GraphNode) -> Value:
     return b.view_as(x, tuple(x.dims[k] for k in order))
 
 
-@rule("clone", "contiguous", "detach", "alias")
+@rule("clone", "contiguous", "detach", "alias", "relaid")
 def _copy(b: Builder, node: GraphNode) -> Value:
     x = _inside(b, node)
     return b.view_as(x, x.dims)

@@ -1,0 +1,139 @@
+"""Programs around convolutions in each way that a GPU offers: what is fused, and that the results are eager's to the stride."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.engineers.offline.graph import contiguous
+from agents.engineers.offline.layouts import channels_last, with_biases_apart, with_channels_last
+from gpu_runner.contracts import Graph, GraphInput, GraphNode, GraphOutput, TensorSpec
+
+HERE = Path(__file__).parent
+CAPTURED, LAST = "as captured", "channels last"
+Rows = dict[tuple[str, str], dict[str, Any]]
+NAMES = (
+    "pointwise after a convolution", "residual of another layout", "two results", "transposed", "one dimension",
+    "three dimensions", "pooled and flattened", "channels cut and joined", "norm of channels", "squeezed and excited",
+    "smallest of the channels",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    script = [sys.executable, str(HERE / "layout_programs.py")]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return {(row["name"], row["way"]): row for row in answers}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_are_eagers_in_value_and_stride_in_every_way(rows: Rows, name: str) -> None:
+    found = [rows[name, way] for way in (CAPTURED, LAST) if (name, way) in rows]
+    assert any(row["way"] == LAST for row in found)
+    for row in found:
+        assert row["fell_back"] == 0
+        assert row["right"]
+        assert row["layout"]
+        assert row["ratio"] < 1.5, "times eager's own error against float64"
+
+
+def test_bias_activation_and_the_way_back_to_eagers_layout_are_one_kernel(rows: Rows) -> None:
+    assert ["add", "sub", "mish", "mul", "relaid"] in rows["pointwise after a convolution", LAST]["ops"]
+    assert ["add", "add", "relu", "mul", "relaid"] in rows["residual of another layout", LAST]["ops"]
+
+
+def test_what_follows_in_the_same_layout_needs_no_copy(rows: Rows) -> None:
+    text = rows["norm of channels", LAST]["files"]["model_new.py"]
+    forward = text[text.index("class ModelNew") :]
+    assert forward.count("relaid in one pass") == 1, "the input, and nothing else"
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_turning_kernels_compile(rows: Rows, tmp_path: Path) -> None:
+    for path, text in rows["residual of another layout", LAST]["files"].items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    sources = [str(path) for path in tmp_path.glob("kernels/*.cu")]
+    assert len(sources) == 2
+    command = [
+        "nvcc",
+        "-std=c++17",
+        "--expt-relaxed-constexpr",
+        "-arch=sm_90a",
+        "-Werror",
+        "all-warnings",
+        "-Xcompiler",
+        "-fPIC",
+    ]
+    done = subprocess.run(
+        [*command, "-shared", "-o", "libkernels.so", *sources], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def spec(*shape: int, stride: tuple[int, ...] = ()) -> TensorSpec:
+    return TensorSpec(shape=shape, dtype="float32", stride=stride or contiguous(shape))
+
+
+def convolution(*after: GraphNode, result: str) -> Graph:
+    conv = GraphNode(
+        name="conv", target="aten.conv2d.default", args=({"ref": "x"}, {"ref": "w"}, {"ref": "b"}), out=(spec(2, 8, 6, 6),)
+    )
+    inputs = (
+        GraphInput(name="x", kind="input", target="0", spec=spec(2, 4, 8, 8)),
+        GraphInput(name="w", kind="parameter", target="w", spec=spec(8, 4, 3, 3)),
+        GraphInput(name="b", kind="parameter", target="b", spec=spec(8)),
+    )
+    return Graph(inputs=inputs, nodes=(conv, *after), outputs=(GraphOutput(kind="result", ref=result),))
+
+
+def test_a_bias_becomes_an_addition_under_the_convolutions_name() -> None:
+    sums, column, add = with_biases_apart(convolution(result="conv")).nodes
+    assert sums.args[2] is None
+    assert column.out[0] == spec(8, 1, 1)
+    assert (add.name, add.target) == ("conv", "aten.add.Tensor")
+
+
+def test_results_return_to_the_strides_that_they_had() -> None:
+    graph = with_channels_last(convolution(result="conv"))
+    assert graph is not None
+    last = next(n for n in graph.nodes if n.name == graph.outputs[0].ref)
+    assert last.target == "relaid"
+    assert last.out[0] == spec(2, 8, 6, 6)
+    conv = next(n for n in graph.nodes if n.name == "conv")
+    assert conv.out[0] is not None
+    assert conv.out[0].stride == channels_last((2, 8, 6, 6)) == (288, 1, 48, 8)
+
+
+def test_an_operation_of_unknown_layout_gets_its_operand_as_it_was() -> None:
+    sort = GraphNode(name="s", target="aten.cummax.default", args=({"ref": "conv"}, 1), out=(spec(2, 8, 6, 6),))
+    graph = with_channels_last(convolution(sort, result="s"))
+    assert graph is not None
+    used = next(n for n in graph.nodes if n.name == "s").args[0]["ref"]
+    operand = next(n for n in graph.nodes if n.name == used)
+    assert operand.target == "relaid"
+    assert operand.out[0] == spec(2, 8, 6, 6)
+
+
+def test_a_view_that_the_layout_allows_stays_a_view() -> None:
+    rows = GraphNode(name="p", target="aten.permute.default", args=({"ref": "conv"}, [0, 2, 3, 1]),
+                     out=(spec(2, 6, 6, 8, stride=(288, 6, 1, 36)),))  # fmt: skip
+    flat = GraphNode(name="f", target="aten.reshape.default", args=({"ref": "p"}, [72, 8]), out=(spec(72, 8),))
+    graph = with_channels_last(convolution(rows, flat, result="f"))
+    assert graph is not None
+    assert [n.target for n in graph.nodes][-2:] == ["aten.permute.default", "aten.reshape.default"]
+    assert graph.outputs[0].ref == "f"
+
+
+def test_a_program_without_convolutions_has_one_layout() -> None:
+    node = GraphNode(name="y", target="aten.relu.default", args=({"ref": "x"},), out=(spec(4),))
+    x = GraphInput(name="x", kind="input", target="0", spec=spec(4))
+    assert with_channels_last(Graph(inputs=(x,), nodes=(node,), outputs=(GraphOutput(kind="result", ref="y"),))) is None
