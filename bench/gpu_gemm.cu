@@ -1,4 +1,4 @@
-// The split products in all their forms with one simple functor, for bench/gpu_gemm.py.
+// The split products in the forms that bench/gpu_gemm.py compares, with one simple functor.
 #include "gemm_half.cuh"
 
 namespace {
@@ -7,44 +7,76 @@ struct Finish {
     float* out;
     long columns;
     template <int W> __device__ __forceinline__ void operator()(long row, long column, const float (&sums)[W]) const {
+        float result[W];
 #pragma unroll
-        for (int lane = 0; lane < W; ++lane) out[row * columns + column + lane] = sums[lane] + bias[column + lane];
+        for (int lane = 0; lane < W; ++lane) result[lane] = sums[lane] + bias[column + lane];
+        tf32::put(out + row * columns + column, result);
     }
 };
 
-template <bool ALONG_K> tf32::Operand operand(const float* data, long rows, long depth) { return {data, rows, ALONG_K ? depth : rows}; }
+// What a call multiplies, in this order of numbers.
+struct Sizes {
+    long outer, inner, m, n, k, a_lead, a_outer, a_inner, b_lead, b_outer, b_inner;
+    split::Batch batch() const { return {outer, inner}; }
+    tf32::Operand left(const float* data) const { return {data, m, a_lead, a_outer, a_inner}; }
+    tf32::Operand right(const float* data) const { return {data, n, b_lead, b_outer, b_inner}; }
+    long floats() const {
+        return half_split::workspace_floats(left(nullptr), batch(), k) + half_split::workspace_floats(right(nullptr), batch(), k);
+    }
+};
 }  // namespace
 
-extern "C" long workspace(long m, long n, long k) {
-    return half_split::FLAG_FLOATS + half_split::workspace_floats(m, k) + half_split::workspace_floats(n, k);
-}
-
-#define FORM(NAME, A, B)                                                                                                             \
-    extern "C" int half_##NAME(const float* a, const float* b, const float* bias, float* out, float* space, long m, long n, long k, \
-                               cudaStream_t stream) {                                                                                \
-        return half_split::launch<A, B>(operand<A>(a, m, k), operand<B>(b, n, k), k, space, Finish{bias, out, n}, stream);           \
-    }                                                                                                                                \
-    extern "C" int tf32_##NAME(const float* a, const float* b, const float* bias, float* out, float*, long m, long n, long k,       \
-                               cudaStream_t stream) {                                                                                \
-        return tf32::launch<A, B>(operand<A>(a, m, k), operand<B>(b, n, k), k, nullptr, Finish{bias, out, n}, stream);               \
+#define ARGUMENTS const float *a, const float *b, const float *bias, float *out, float *space, const Sizes &s, cudaStream_t stream
+#define HALF(NAME, A, B, COLUMNS, PARTS)                                                                                     \
+    extern "C" int half_##NAME##_##COLUMNS##_##PARTS(ARGUMENTS) {                                                            \
+        return half_split::launch<A, B, COLUMNS, PARTS>(s.left(a), s.right(b), s.batch(), s.k, space, Finish{bias, out, s.n}, stream); \
     }
-FORM(nt, true, true)
+#define TF32(NAME, A, B)                                                                                                     \
+    extern "C" int tf32_##NAME(ARGUMENTS) {                                                                                  \
+        return tf32::launch<A, B>(s.left(a), s.right(b), s.batch(), s.k, nullptr, Finish{bias, out, s.n}, stream);           \
+    }
+HALF(nt, true, true, 128, 1)
+HALF(nt, true, true, 64, 1)
+HALF(nn, true, false, 64, 1)
 #ifdef ALL_FORMS
-FORM(nn, true, false)
-FORM(tn, false, false)
-FORM(tt, false, true)
-#endif
+HALF(nn, true, false, 128, 1)
+HALF(nt, true, true, 128, 2)
+HALF(nt, true, true, 64, 2)
+HALF(nt, true, true, 128, 4)
+HALF(nt, true, true, 64, 4)
+HALF(tn, false, false, 128, 1)
+HALF(tt, false, true, 64, 2)
+TF32(nt, true, true)
+TF32(nn, true, false)
+TF32(tn, false, false)
+TF32(tt, false, true)
 
-// The parts of half_nt, to see where the time goes.
-extern "C" int pack_left(const float* a, const float*, const float*, float*, float* space, long m, long, long k, cudaStream_t stream) {
-    half_split::pack<true>(operand<true>(a, m, k), k, half_split::in_workspace(space + half_split::FLAG_FLOATS, m, k),
+// The parts of half_nt and half_nn, to see where the time goes.
+extern "C" int pack_left(ARGUMENTS) {
+    half_split::pack<true>(s.left(a), s.batch(), s.k, half_split::in_workspace(space + half_split::FLAG_FLOATS, s.left(a), s.batch(), s.k),
                            reinterpret_cast<int*>(space), stream);
     return int(cudaPeekAtLastError());
 }
-extern "C" int only_product(const float*, const float*, const float* bias, float* out, float* space, long m, long n, long k,
-                            cudaStream_t stream) {
-    float* left = space + half_split::FLAG_FLOATS;
-    half_split::start(half_split::in_workspace(left, m, k), half_split::in_workspace(left + half_split::workspace_floats(m, k), n, k), m, n,
-                      k, reinterpret_cast<const int*>(space), Finish{bias, out, n}, stream);
+template <bool ALONG_K> static int pack_right(ARGUMENTS) {
+    float* at = space + half_split::FLAG_FLOATS + half_split::workspace_floats(s.left(a), s.batch(), s.k);
+    half_split::pack<ALONG_K>(s.right(b), s.batch(), s.k, half_split::in_workspace(at, s.right(b), s.batch(), s.k),
+                              reinterpret_cast<int*>(space), stream);
     return int(cudaPeekAtLastError());
 }
+extern "C" int pack_right_nt(ARGUMENTS) { return pack_right<true>(a, b, bias, out, space, s, stream); }
+extern "C" int pack_right_nn(ARGUMENTS) { return pack_right<false>(a, b, bias, out, space, s, stream); }
+#define ONLY_PRODUCT(COLUMNS)                                                                                                \
+    extern "C" int only_product_##COLUMNS(ARGUMENTS) {                                                                       \
+        float* left = space + half_split::FLAG_FLOATS;                                                                       \
+        float* right = left + half_split::workspace_floats(s.left(a), s.batch(), s.k);                                       \
+        half_split::start<COLUMNS>(half_split::in_workspace(left, s.left(a), s.batch(), s.k),                                \
+                                   half_split::in_workspace(right, s.right(b), s.batch(), s.k), s.batch(), 1, s.m, s.n, s.k, \
+                                   reinterpret_cast<const int*>(space), Finish{bias, out, s.n}, stream);                     \
+        return int(cudaPeekAtLastError());                                                                                   \
+    }
+ONLY_PRODUCT(128)
+ONLY_PRODUCT(64)
+#endif
+
+// Floats of a workspace for up to four parts.
+extern "C" long workspace(const Sizes& s) { return half_split::FLAG_FLOATS + s.floats() + 4 * s.outer * s.inner * s.m * s.n; }

@@ -30,7 +30,8 @@ struct Finish {
 extern "C" int all(const float* x, const float* w, float* out, float* space, long m, long n, long k, cudaStream_t stream) {
     const tf32::Operand a{x, m, k}, b{w, n, k}, a_turned{x, m, m}, b_turned{w, n, n};
     half_split::launch<false, false, 128, 1>(a_turned, b_turned, {1, 1}, k, space, Finish{out, n}, stream);
-    half_split::launch<true, true, 128, 2>(a, b, {2, 3}, k, space, Finish{out, n}, stream);
+    half_split::launch<true, false, 128, 2>(a, b_turned, {2, 3}, k, space, Finish{out, n}, stream);
+    half_split::launch<false, true, 64, 2>(a_turned, b, {2, 3}, k, space, Finish{out, n}, stream);
     return half_split::launch<true, true, 64, 1>(a, b, {1, 1}, k, space, Finish{out, n}, stream);
 }
 """

@@ -161,7 +161,7 @@ __device__ __forceinline__ void tile(const Operand& a, const Operand& b, long de
         __syncthreads();  // tile t is there for all, and all are done with the one that the next load overwrites
         load(t + STAGES - 1);
         const uint32_t at = base + uint32_t(t % STAGES) * (A_BYTES + B_BYTES);
-#pragma unroll 2  // whole, the operands of all steps would need more registers than there are
+#pragma unroll 1  // the operands of several steps would need more registers than there are
         for (int k = 0; k < split::TILE_K; k += 8) step<A_ALONG_K, B_ALONG_K>(run, at, at + A_BYTES, row0, column0, k);
         if ((t + 1) % (RUN / split::TILE_K) == 0 || t + 1 == tiles_k) {
 #pragma unroll
