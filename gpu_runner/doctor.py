@@ -61,7 +61,9 @@ def report() -> list[Finding]:
         _fallback,
         _broker,
     ]
-    return [check() for check in checks]
+    findings = [check() for check in checks]
+    at = checks.index(_boundary)
+    return [*findings[: at + 1], _reports(findings[at]), *findings[at + 1 :]]
 
 
 def _settings() -> Finding:
@@ -183,6 +185,15 @@ def _boundary() -> Finding:
         )
     who = "as an unprivileged user of its own" if os.getuid() == 0 else "as this user"
     return Finding("sandbox self-test", "ok", f"{config().sandbox}: every probe was stopped; programs run {who}")
+
+
+def _reports(boundary: Finding) -> Finding:
+    """Where a site on this machine reads the profilers' reports that people bring."""
+    if boundary.level == "ok":
+        return Finding("uploaded reports", "ok", "read in the sandbox")
+    fix = "Have the sandbox hold where the site runs: what takes a parser over then finds no file of the site's user."
+    said = "read WITHOUT THE SANDBOX, by a process with limits on its memory, time and files"
+    return Finding("uploaded reports", "note", said, fix)
 
 
 def _fallback() -> Finding:

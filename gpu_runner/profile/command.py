@@ -1,7 +1,8 @@
 """`python -m gpu_runner profile import FILE… | run FILE`: a report of nsys, ncu or torch.profiler as a
 ProfileSummary, or that of a program which is profiled for it with all that this machine has.
 
-Exit status 0; 2 with one sentence on standard error where a file cannot be used; 4 where a program could not be profiled.
+Exit status 0; 2 with one sentence on standard error where a file cannot be used; 4 where a program could not be profiled; 5
+where a report was to be read in the sandbox and this machine has none.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from gpu_runner.contracts import ProfileReport, ProfileTask
 from gpu_runner.device import resolve_target
 from gpu_runner.hands import HandsError
 from gpu_runner.profile.exports import chrome_trace, speedscope
-from gpu_runner.profile.limits import UnreadableProfile
+from gpu_runner.profile.limits import NO_SANDBOX, UnreadableProfile
 from gpu_runner.profile.reading import read_profile
+from gpu_runner.profile.sandboxed import read_sandboxed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reading.add_argument("--range", default="", metavar="NAME", help="the NVTX range or annotation around each iteration")
     reading.add_argument("--warmup", type=int, default=0, metavar="N", help="leave out the first N of these ranges")
     reading.add_argument("--role", choices=["reference", "candidate"], default="reference")
+    reading.add_argument("--sandbox", action="store_true", help="read it in the sandbox: the report of somebody else")
     reading.add_argument("--speedscope", type=Path, metavar="FILE", help="also write the flame view for speedscope")
     reading.add_argument("--perfetto", type=Path, metavar="FILE", help="also write a typical iteration for Perfetto")
 
@@ -49,13 +52,17 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.warmup < 0:
             raise UnreadableProfile("--warmup is a count of ranges: 0 or more.")
-        summary = read_profile(options.files, role=options.role, range_name=options.range, warmup=options.warmup)
+        read = read_sandboxed if options.sandbox else read_profile
+        summary = read(options.files, role=options.role, range_name=options.range, warmup=options.warmup)
         for path, export in ((options.speedscope, speedscope), (options.perfetto, chrome_trace)):
             if path is not None:
                 path.write_text(json.dumps(export(summary), ensure_ascii=False), encoding="utf-8")
     except (UnreadableProfile, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except HandsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return NO_SANDBOX
     _print(summary, options.json)
     return 0
 

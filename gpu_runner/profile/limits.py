@@ -10,6 +10,13 @@ class UnreadableProfile(Exception):
     """A file that is no profile we can read. The message is one sentence for people: what is wrong, and what to do."""
 
 
+# Of a reader in a process of its own, in the same words whatever ended it.
+TOO_SLOW = "Reading the report took longer than it may: profile fewer iterations."
+TOO_LARGE = "Reading the report took more memory than it may: profile fewer iterations."
+BROKEN = "The report could not be read: the reader ended on it. Export it again, or profile fewer iterations."
+NO_SANDBOX = 5  # exit status of `profile import --sandbox` on a machine that has none
+
+
 @dataclass(frozen=True)
 class Limits:
     """Sizes in bytes or characters; `seconds` of wall clock for one file."""

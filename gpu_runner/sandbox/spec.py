@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from gpu_runner.contracts import Limits
 
-Role = Literal["reference", "candidate", "judge", "builder", "collector", "probe"]
+Role = Literal["reference", "candidate", "judge", "builder", "collector", "reader", "probe"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # These import torch whatever they do, so one generic process with torch already imported can become any of them.
 TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge"})

