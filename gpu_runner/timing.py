@@ -21,7 +21,8 @@ from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
 from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
 from gpu_runner.probing import Facts, compared, draw
-from gpu_runner.rounds import MIN_ROUNDS, Bench, WrongResult, cores, drop_failing
+from gpu_runner.rounds import MIN_ROUNDS, Bench, cores, drop_failing
+from gpu_runner.sampling import WrongResult
 from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.speed import known_holds, timing_report
