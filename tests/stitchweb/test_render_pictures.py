@@ -6,7 +6,6 @@ import math
 import re
 from functools import cache
 from html import unescape
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -262,62 +261,6 @@ def test_the_kernel_table_says_what_bounds_a_kernel_and_no_verdict():
     assert "verdict" not in render_to_string("pictures/kernels.html", {"table": table}).lower()
 
 
-def test_a_point_lies_under_the_roof_of_its_own_type_and_others_are_not_drawn():
-    device = {"peak_flops": {"float32": 50e12, "float16": 700e12, "bfloat16": 690e12}, "mem_bandwidth_Bps": 4e12}
-    target = {"flops": 7e12, "bytes": 1e9, "forward_ns": 20_000_000, "role": "reference"}
-    summary = {"device": device | {"peaks_from": "measured"}, "target": target | {"flop_dtype": "float16"}, "kernels": []}
-    picture = pictures.roof(summary, prefix="c1")
-    assert picture is not None
-    assert picture.rows[0][3] == "50\u00a0%"  # 350 of 700 TFLOP/s
-    assert ("float16, " in picture.svg, "bfloat16" in picture.svg, "float32" in picture.svg) == (True, False, False)
-    summary["target"]["flop_dtype"] = "float64"  # which was not measured
-    picture = pictures.roof(summary, prefix="c1")
-    assert picture is not None
-    assert picture.rows[0][3] == "700\u00a0%"
-    assert "float32, " in picture.svg
-
-
-def test_a_point_of_the_roofline_is_read_against_the_roof_above_it():
-    picture = pictures.roof(h200(), prefix="c1")
-    assert picture is not None
-    assert picture.rows[1] == (
-        "2. gemm f32 128x128x8",
-        "41.4\u00a0TFLOP/s",
-        "224\u00a0FLOP/B".replace("\u00a0", " "),
-        "63\u00a0%",
-        "measured",
-    )
-    assert "roofs from the report" in picture.note
-
-
-def test_ceilings_measured_on_the_device_go_before_the_reports():
-    device = {"peak_flops": {"float32": 50e12}, "mem_bandwidth_Bps": 4e12, "peaks_from": "measured"}
-    picture = pictures.roof({**h200(), "device": device}, prefix="c1")
-    assert picture is not None
-    assert "float32, 50.0\u00a0TFLOP/s" in picture.svg
-    assert "measured on this device" in picture.note
-
-
-def test_without_counters_the_whole_forward_is_a_point_and_an_estimate():
-    device = {"peak_flops": {"float32": 1e11}, "mem_bandwidth_Bps": 2e10, "peaks_from": "measured"}
-    sides = [
-        {"device": device, "target": {"role": role, "flops": 10**9, "bytes": 10**8, "forward_ns": ns}}
-        for role, ns in (("reference", 50_000_000), ("candidate", 25_000_000))
-    ]
-    picture = pictures.roof(sides[1], prefix="c1", before=sides[0])
-    assert picture is not None
-    assert picture.rows == (
-        (
-            "1. whole forward of the candidate",
-            "40.0\u00a0GFLOP/s",
-            "10.0 FLOP/B",
-            "40\u00a0%",
-            "estimated, before 20.0\u00a0GFLOP/s",
-        ),
-    )
-    assert picture.svg.count('class="was"') == 1
-
-
 def test_before_and_after_say_what_went_and_what_came():
     summary = h200()
     fused = {**summary["kernels"][2], "key": "fused", "short_name": "fused_rows", "origin": "own", "name": "fused_rows"}
@@ -339,44 +282,3 @@ def test_operations_copies_and_calls_are_tables_of_an_average_iteration():
     assert all(len(row) == len(table.columns) for table in tables.values() for row in table.rows)
     assert any(row[0] == "device to host" for row in tables["c1-copies"].rows)
     assert pictures.plain_tables({"ops": 3, "copies": [None], "api": {}}, prefix="c1") == []
-
-
-SIGHT = {  # Machado and others 2009, complete dichromacy, on linear RGB
-    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
-    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
-    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.3039)),
-}
-TO_LMS = ((0.4122214708, 0.5363325363, 0.0514459929), (0.2119034982, 0.6806995451, 0.1073969566),
-          (0.0883024619, 0.2817188376, 0.6299787005))  # fmt: skip
-TO_LAB = ((0.2104542553, 0.793617785, -0.0040720468), (1.9779984951, -2.428592205, 0.4505937099),
-          (0.0259040371, 0.7827717662, -0.808675766))  # fmt: skip
-
-
-def times(matrix, vector):
-    return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
-
-
-def linear(colour: str) -> list[float]:
-    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
-    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-
-
-def oklab(rgb: list[float]) -> list[float]:
-    return times(TO_LAB, [max(v, 0.0) ** (1 / 3) for v in times(TO_LMS, [max(v, 0.0) for v in rgb])])
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_the_parts_of_the_time_are_told_apart_by_every_sight_and_their_labels_are_read(theme):
-    sheets = "".join((STATIC / name).read_text() for name in ("tokens.css", "pictures.css"))
-    found = {name: pair for name, *pair in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", sheets)}
-    names = [f"p-{n}" for n in ("kernel", "copy", "memset", "sync", "host", "launch", "dependency", "uvm")]
-    fills = {name: linear(found[name][theme]) for name in [*names, "line-2", "surface"]}
-    for matrix in SIGHT.values():
-        seen = {name: oklab(times(matrix, rgb)) for name, rgb in fills.items()}
-        for one, two in combinations(seen, 2):
-            assert 100 * math.dist(seen[one], seen[two]) >= 6, (one, two)
-    ink = times(((0.2126, 0.7152, 0.0722),), linear(found["text"][theme]))[0]
-    for name in names:
-        low, high = sorted((ink, times(((0.2126, 0.7152, 0.0722),), fills[name])[0]))
-        assert (high + 0.05) / (low + 0.05) >= 4.5, name
