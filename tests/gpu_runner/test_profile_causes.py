@@ -7,13 +7,33 @@ from typing import Any
 import pytest
 
 from gpu_runner.profile import read_profile
-from tests.gpu_runner.profile_files import event, trace, write
+from tests.gpu_runner.profile_files import busy_trace, event, iteration, trace, write
 
 US = 1000
 
 
 def read(path, value, **options):
     return read_profile([write(path, value)], **options)
+
+
+def test_many_short_kernels_with_gaps_are_launch_bound(tmp_path):
+    found = read(tmp_path / "t.json", busy_trace(kernels=25, gpu_us=5))
+    assert found["verdict"]["class"] == "launch-bound"
+    assert {fact["metric"] for fact in found["verdict"]["evidence"]} == {
+        "idle_host_pct", "median_kernel_ns", "kernels_per_iteration",
+    }  # fmt: skip
+    assert found["advice"][0]["id"] == "fuse"
+    assert found["advice"][0]["kind"] == "fuse"
+    share = found["verdict"]["share_pct"] / 100
+    assert found["advice"][0]["predicted_at_most"] == pytest.approx(1 / (1 - share))
+
+
+def test_a_busy_gpu_is_gpu_bound_and_the_largest_kernel_is_named(tmp_path):
+    rows = [row for n in range(12) for row in iteration(1000 + 400 * n, n, gpu_us=130)]
+    found = read(tmp_path / "t.json", trace(rows))
+    assert [v["class"] for v in found["verdicts"]] == ["gpu-bound"]
+    assert "add takes" in found["verdict"]["sentence"]
+    assert found["verdict"]["ceiling"] == 1.0  # being busy is nothing that could go
 
 
 def test_an_asynchronous_copy_from_pageable_memory_blocks_and_what_follows_it_waited_for_it(tmp_path):

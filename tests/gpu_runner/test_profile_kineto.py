@@ -38,26 +38,6 @@ def test_every_number_adds_up_to_the_wall_time(tmp_path):
     assert sum(b["total_ns"] for b in gpu["gap_histogram"]) == gpu["idle_ns"]
 
 
-def test_many_short_kernels_with_gaps_are_launch_bound(tmp_path):
-    found = read(tmp_path / "t.json", busy_trace(kernels=25, gpu_us=5))
-    assert found["verdict"]["class"] == "launch-bound"
-    assert {fact["metric"] for fact in found["verdict"]["evidence"]} == {
-        "idle_host_pct", "median_kernel_ns", "kernels_per_iteration",
-    }  # fmt: skip
-    assert found["advice"][0]["id"] == "fuse"
-    assert found["advice"][0]["kind"] == "fuse"
-    share = found["verdict"]["share_pct"] / 100
-    assert found["advice"][0]["predicted_at_most"] == pytest.approx(1 / (1 - share))
-
-
-def test_a_busy_gpu_is_gpu_bound_and_the_largest_kernel_is_named(tmp_path):
-    rows = [row for n in range(12) for row in iteration(1000 + 400 * n, n, gpu_us=130)]
-    found = read(tmp_path / "t.json", trace(rows))
-    assert [v["class"] for v in found["verdicts"]] == ["gpu-bound"]
-    assert "add takes" in found["verdict"]["sentence"]
-    assert found["verdict"]["ceiling"] == 1.0  # being busy is nothing that could go
-
-
 @pytest.mark.parametrize("old", [False, True], ids=["2022 and later", "2021, capital categories"])
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz", "named-anything"])
 def test_plain_and_gzipped_old_and_new(tmp_path, old, name):
