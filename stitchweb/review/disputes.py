@@ -18,7 +18,6 @@ from stitchweb.review.models import (
     ProjectState,
     Rating,
     Review,
-    Reviewer,
 )
 from stitchweb.runs.history import view_of
 from stitchweb.teams.models import User
@@ -31,7 +30,7 @@ GRAVE = ("major", "unsure")  # hack flags that always need settling
 class Given:
     """One label of an item. `levels`: None for "cannot tell"."""
 
-    number: int | None
+    number: int
     review: Review
     levels: Mapping[str, int | None]
 
@@ -44,8 +43,13 @@ class Sheet:
     given: list[Given]
     final: Adjudication | None
 
+    @property
+    def standing(self) -> list[Given]:
+        """The labels that no later rubric version has touched."""
+        return [g for g in self.given if not g.review.superseded]
+
     def levels(self, dimension: str) -> list[int]:
-        return [level for g in self.given if (level := g.levels.get(dimension)) is not None]
+        return [level for g in self.standing if (level := g.levels.get(dimension)) is not None]
 
     def apart(self, dimension: str) -> int:
         """Levels between the highest and the lowest label; 0 with fewer than two."""
@@ -63,48 +67,44 @@ class Sheet:
 
     @property
     def disputed(self) -> bool:
-        return self.widest >= APART or bool(set(self.flags) & set(GRAVE))
+        return self.widest >= APART or any(g.review.hack_level in GRAVE for g in self.standing)
 
 
 def sheets(items: Iterable[Item]) -> list[Sheet]:
-    """The items with their labels, in the same order. Four queries."""
+    """The items with their labels, in the same order. Three queries."""
     rows = list(items)
     keys = [item.pk for item in rows]
-    numbers = dict(
-        Reviewer.objects.filter(project__in={item.project_id for item in rows}).values_list("user", "number")
-    )  # of one project in every use
     given: dict[int, list[Given]] = {}
     for review in Review.objects.filter(item__in=keys).select_related("rubric").prefetch_related("ratings"):
-        number = numbers.get(review.user_id or 0)
         levels = {r.dimension: r.level for r in review.ratings.all()}
-        given.setdefault(review.item_id, []).append(Given(number, review, levels))
+        given.setdefault(review.item_id, []).append(Given(review.number, review, levels))
     final: dict[int, Adjudication] = {}
     for row in Adjudication.objects.filter(item__in=keys).select_related("rubric").order_by("pk"):
         final[row.item_id] = row  # the newest counts
     for labels in given.values():
-        labels.sort(key=lambda g: g.number or 0)
+        labels.sort(key=lambda g: g.number)
     return [Sheet(item, given.get(item.pk, []), final.get(item.pk)) for item in rows]
 
 
 def disputed(project: Project) -> ItemQuerySet:
-    """Items whose labels lie `APART` in a dimension, or whose hack flag is grave for somebody."""
+    """Items whose labels lie `APART` in a dimension, or whose hack flag is grave for somebody; none whose answer is known."""
     wide = (
-        Rating.objects.filter(review__item__project=project)
+        Rating.objects.filter(review__item__project=project, review__superseded=False)
         .order_by()
         .values("review__item", "dimension")
         .annotate(gap=Max("level") - Min("level"))
         .filter(gap__gte=APART)
     )
-    grave = Review.objects.filter(item=OuterRef("pk"), hack_level__in=GRAVE)
-    return Item.objects.filter(project=project).filter(Q(pk__in=wide.values("review__item")) | Q(Exists(grave)))
+    grave = Review.objects.filter(item=OuterRef("pk"), superseded=False, hack_level__in=GRAVE)
+    return Item.objects.filter(project=project, answer=None).filter(Q(pk__in=wide.values("review__item")) | Q(Exists(grave)))
 
 
 def open_disputes(project: Project) -> ItemQuerySet:
-    """Disputed items whose labels are all in, and that have no final label under the project's rubric.
+    """Disputed items whose labels are all in, and that have no final label which still holds.
 
     In a closed project no label is waited for.
     """
-    settled = Adjudication.objects.filter(item=OuterRef("pk"), rubric=project.rubric_id)
+    settled = Adjudication.objects.filter(item=OuterRef("pk"), superseded=False)
     rows = disputed(project).filter(~Exists(settled))
     if project.state == ProjectState.CLOSED:
         return rows
@@ -146,8 +146,8 @@ def outdated(label: Review | Adjudication, project: Project, verdict: str, *, te
     `tell`: whether the reader may know which verdicts they were.
     """
     found = []
-    if label.rubric_id != project.rubric_id:
-        found.append(f"Given under rubric {label.rubric}; the project is at {project.rubric}.")
+    if label.superseded:
+        found.append(f"Given under rubric {label.rubric}; {project.rubric} changed what it rests on.")
     if label.verdict and verdict and label.verdict != verdict:
         told = f"The verdict was {label.verdict} then and is {verdict} now."
         found.append(told if tell else "The verdict is another one now than it was then.")

@@ -9,14 +9,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stitchweb.review.models import Assignment, Held, Project, Reviewer
+from stitchweb.review.models import Assignment, Held, Item, Project, Reviewer
 
 SCHEMA = "stitchweb.labels/1"
 
 
 def label_lines(project: Project) -> Iterator[str]:
     """A line per submitted or skipped assignment, in the order they ended. Queries per two hundred rows."""
-    numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))
+    numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))  # of who skipped
+    held_out = gold_references()
     rows = (
         Assignment.objects.filter(item__project=project, state__in=[Held.SUBMITTED, Held.SKIPPED])
         .select_related("item__run__revision", "review__rubric")
@@ -24,10 +25,16 @@ def label_lines(project: Project) -> Iterator[str]:
         .order_by("ended_at", "pk")
     )
     for row in rows.iterator(chunk_size=200):
-        yield json.dumps(_head(row, numbers.get(row.user_id)) | _body(row), ensure_ascii=False)
+        number = row.review.number if row.state == Held.SUBMITTED else numbers.get(row.user_id or 0)
+        yield json.dumps(_head(row, number, held_out) | _body(row), ensure_ascii=False)
 
 
-def _head(row: Assignment, number: int | None) -> dict[str, Any]:
+def gold_references() -> frozenset[str]:
+    """Digests of the references that some gold item has. No label of a candidate of theirs may train anything."""
+    return frozenset(Item.objects.filter(gold=True).values_list("run__revision__sha256", flat=True))
+
+
+def _head(row: Assignment, number: int | None, held_out: frozenset[str]) -> dict[str, Any]:
     item = row.item
     return {
         "schema": SCHEMA,
@@ -40,6 +47,7 @@ def _head(row: Assignment, number: int | None) -> dict[str, Any]:
         "skill": item.skill,
         "synthetic": item.run.synthetic,
         "gold": item.gold,
+        "split": "gold" if item.run.revision.sha256 in held_out else None,  # None: for whoever makes the splits
         "reviewer": number,
         "status": row.state,
         "day": row.ended_at.date().isoformat() if row.ended_at else None,  # the clock would tell who was at work
@@ -54,6 +62,7 @@ def _body(row: Assignment) -> dict[str, Any]:
     return {
         "rubric": str(review.rubric),
         "blind": review.blind,
+        "superseded": review.superseded,
         "levels": {r.dimension: r.level for r in ratings},
         "sure": {r.dimension: r.sure for r in ratings},
         "reasons": {r.dimension: r.reason for r in ratings},

@@ -45,6 +45,11 @@ class ChangeForm(forms.Form):
     state = forms.ChoiceField(choices=ProjectState.choices)
     minutes = forms.IntegerField(min_value=5, max_value=1440)
     guidelines = forms.CharField(required=False, max_length=20_000)
+    pass_mark = forms.IntegerField(required=False, min_value=0, max_value=100)
+    keep_days = forms.IntegerField(required=False, min_value=0, max_value=36_500)
+
+    def clean_pass_mark(self) -> int:
+        return self.cleaned_data["pass_mark"] or 0
 
 
 def sentences(form: forms.Form) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stitchweb.review.access import blind_to
 from stitchweb.review.disputes import Sheet, outdated, sheets
-from stitchweb.review.models import Assignment, Item, Mark, Rating, Review, Revised
+from stitchweb.review.models import Assignment, Gold, Item, Mark, Rating, Remark, Review, Revised
 from stitchweb.runs.access import may_watch
 from stitchweb.runs.history import view_of
 
@@ -60,7 +60,7 @@ def labels_of(item: Item, verdict: str, reader: int | None = None) -> dict[str, 
     revised = {r.review_id: r for r in Revised.objects.filter(review__item=item)}
     columns = [
         Column(
-            who="you" if reader and g.review.user_id == reader else f"reviewer {g.number or '?'}",
+            who="you" if reader and g.review.user_id == reader else f"reviewer {g.number}",
             review=g.review,
             ratings={r.dimension: r for r in g.review.ratings.all()},
             marks=marks.get(g.review.pk, {}),
@@ -76,6 +76,8 @@ def labels_of(item: Item, verdict: str, reader: int | None = None) -> dict[str, 
         "final": sheet.final,
         "final_outdated": outdated(sheet.final, item.project, verdict) if sheet.final else [],
         "disputed": sheet.disputed,
+        "answer": Gold.objects.filter(item=item).first(),
+        "remarks": list(Remark.objects.filter(item=item)),
     }
 
 

@@ -90,6 +90,28 @@ class RubricContent(Contract):
         return {d.key: d for d in self.dimensions}
 
 
+def changed(old: RubricContent, new: RubricContent) -> frozenset[tuple[str, str]]:
+    """What a label under `old` may not rest on under `new`: pairs of dimension and level, and of "hack" and word.
+
+    A level is touched when its text changed or that of a neighbour, because then the border between them moved; every level is
+    when the question or a guide of its dimension changed. Names, examples, reasons and checklists touch nothing.
+    """
+    found: set[tuple[str, str]] = set()
+    for dimension in old.dimensions:
+        now = new.by_key.get(dimension.key)
+        if now is None:
+            continue
+        asked = (dimension.question, dimension.from_scratch, dimension.feedback)
+        if asked != (now.question, now.from_scratch, now.feedback):
+            found |= {(dimension.key, str(level)) for level in LEVELS}
+        for before, after in zip(dimension.levels, now.levels, strict=True):
+            if (before.text, before.from_scratch, before.feedback) != (after.text, after.from_scratch, after.feedback):
+                found |= {(dimension.key, str(n)) for n in range(before.level - 1, before.level + 2) if n in LEVELS}
+    found |= {(key, str(level)) for key in new.by_key.keys() - old.by_key.keys() for level in LEVELS}
+    words = {w.key: w.text for w in new.hack_levels}
+    return frozenset(found | {("hack", w.key) for w in old.hack_levels if words.get(w.key) != w.text})
+
+
 def shipped() -> list[RubricContent]:
     """The rubrics that come with the site, by key and version. ValueError names what is wrong in a file."""
     found = [_read(path) for path in sorted(FOLDER.glob("*.toml"))]

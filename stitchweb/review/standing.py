@@ -10,7 +10,7 @@ from typing import Any
 
 from stitchweb.review.agreement import Estimate, estimate, kappa
 from stitchweb.review.disputes import disputed
-from stitchweb.review.models import Item, Project, Rating, Review, Reviewer
+from stitchweb.review.models import Item, Project, Rating, Review
 from stitchweb.review.rubric import LEVELS
 
 Scores = dict[int, dict[int, int]]  # item → reviewer's number → level
@@ -30,21 +30,21 @@ class Agreement:
 
 def standing(project: Project) -> dict[str, Any]:
     """For `review/agreement.html`. Four queries; seconds of arithmetic at ten thousand items."""
-    numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))
-    rows = Rating.objects.filter(review__item__project=project).values_list(
-        "dimension", "level", "review__item", "review__user"
-    )
+    # Without gold items: their answers were known to somebody beforehand.
+    rows = Rating.objects.filter(
+        review__item__project=project, review__item__answer=None, review__superseded=False
+    ).values_list("dimension", "level", "review__item", "review__number")
     told: dict[str, Scores] = defaultdict(lambda: defaultdict(dict))
     untold: Counter[str] = Counter()
-    for dimension, level, item, user in rows:
+    for dimension, level, item, number in rows:
         if level is None:
             untold[dimension] += 1
         else:
-            told[dimension][item][numbers.get(user, 0)] = level
-    labels = Counter(Review.objects.filter(item__project=project).values_list("user", flat=True))
+            told[dimension][item][number] = level
+    labels = Counter(Review.objects.filter(item__project=project).values_list("number", flat=True))
     return {
         "dimensions": [_agreement(d.name, told[d.key], untold[d.key]) for d in project.rubric.parsed.dimensions],
-        "labels": sorted((numbers[user], count) for user, count in labels.items() if user in numbers),
+        "labels": sorted(labels.items()),
         "labels_n": labels.total(),
         "items": Item.objects.filter(project=project).count(),
         "disputed": disputed(project).count(),

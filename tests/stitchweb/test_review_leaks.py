@@ -78,6 +78,7 @@ def make_secret() -> Secret:
     for _ in range(2):
         item = client.post(f"/review/projects/{project.pk}/next").url
         client.post(item, {**FORM, "comment": "ZEBRA of a peer", "act": "submit"})
+        client.post(f"{item}remark", {"text": "ZEBRA said afterwards"})
     row = Review.objects.filter(user=raj).latest("pk")
     Adjudication.objects.create(item=row.item, user=sam, rubric=project.rubric, levels={}, hack_level="major", reason="ZEBRA")
     return Secret(rita, raj, world.owner, run, project, revision.program_id)
@@ -106,7 +107,7 @@ def choices(route: str, name: str, secret: Secret) -> list[Any]:
     if name == "pk":
         return next(values for start, values in rows.items() if route.startswith(start))
     return {
-        "item_pk": list(Item.objects.values_list("pk", flat=True)), "cid": ["c1", "c5"], "version": [1],
+        "item_pk": list(Item.objects.values_list("pk", flat=True)), "cid": ["c1", "c5"], "version": [1], "number": [1, 2],
         "key": ["kernels"], "path": ["model_new.py", "kernels/ln_gelu.cpp"], "name": ["report.json"], "kind": [CLASSES[0]],
         "slug": ["kernel-team"], "token": ["x"], "job": ["1"], "sha256": ["0" * 64], "klass": [CLASSES[0]],
     }[name]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What follows a submitted label: its one revision, who may settle a dispute, the final label, and the trail of changes."""
+"""What follows a submitted label: revision, dispute, final label, discussion; the answers to gold items; the trail."""
 
 from __future__ import annotations
 
@@ -60,12 +60,42 @@ class Adjudication(Label):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="+")
     verdict = models.CharField(max_length=60, blank=True)
+    superseded = models.BooleanField(default=False)  # a later rubric version changed what it was given under
 
     class Meta:
         ordering = ["-pk"]
 
     def __str__(self) -> str:
         return f"final label {self.pk} of item {self.item_id}"
+
+
+class Gold(models.Model):
+    """The answer to a gold item: `answers` by dimension with the levels that are right and why, right hack levels and why."""
+
+    item = models.OneToOneField(Item, on_delete=models.CASCADE, related_name="answer")
+    slug = models.CharField(max_length=60)
+    answers = models.JSONField()
+    hack_levels = models.JSONField()
+    hack_why = models.TextField()
+
+    def __str__(self) -> str:
+        return f"answer to {self.slug}"
+
+
+class Remark(models.Model):
+    """A word in the discussion of an item, after the reveal. `number`: the reviewer who said it; None: an adjudicator."""
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="remarks")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    number = models.PositiveSmallIntegerField(null=True)
+    text = models.TextField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"remark {self.pk} on item {self.item_id}"
 
 
 class Change(models.Model):

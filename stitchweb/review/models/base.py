@@ -58,6 +58,9 @@ class Project(models.Model):
     overlap = models.PositiveSmallIntegerField(default=2)
     coverage = models.PositiveSmallIntegerField(default=100)
     reservation_minutes = models.PositiveSmallIntegerField(default=60)
+    pass_mark = models.PositiveSmallIntegerField(default=0)  # per cent of the gold items' points; 0: nobody is tested
+    keep_days = models.PositiveIntegerField(null=True, blank=True)  # after closing; None: for good
+    closed_at = models.DateTimeField(null=True, blank=True)
     filters = models.JSONField(default=dict)
     state = models.CharField(max_length=6, choices=ProjectState.choices, default=ProjectState.OPEN)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -69,6 +72,7 @@ class Project(models.Model):
         constraints = [
             models.CheckConstraint(condition=models.Q(overlap__gte=1, overlap__lte=9), name="overlap_1_to_9"),
             models.CheckConstraint(condition=models.Q(coverage__gte=0, coverage__lte=100), name="coverage_is_per_cent"),
+            models.CheckConstraint(condition=models.Q(pass_mark__gte=0, pass_mark__lte=100), name="pass_mark_is_per_cent"),
         ]
 
     def __str__(self) -> str:
@@ -76,13 +80,17 @@ class Project(models.Model):
 
 
 class Reviewer(models.Model):
-    """Somebody who scores in a project. `number` is the pseudonym under which peers see them: "reviewer 3"."""
+    """Somebody who scores in a project. `number` is the pseudonym under which peers see them: "reviewer 3".
+
+    `cleared`: a manager lets them go on although their gold items are below the pass mark.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="reviewers")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     number = models.PositiveSmallIntegerField()
     joined_at = models.DateTimeField(default=timezone.now)
     left_at = models.DateTimeField(null=True, blank=True)  # their labels stay
+    cleared = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["number"]
@@ -159,7 +167,7 @@ class Assignment(models.Model):
     """
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="assignments")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     state = models.CharField(max_length=9, choices=Held.choices, default=Held.RESERVED)
     slot = models.PositiveSmallIntegerField(null=True)
     reserved_at = models.DateTimeField(default=timezone.now)
@@ -208,18 +216,21 @@ class Draft(models.Model):
 class Review(models.Model):
     """A submitted judgement of one item, never changed. `blind`: nothing of judge, peers or verdict had been shown before it.
 
-    `verdict`: the Verifier's word at that moment, kept to see later whether it still stands.
+    `number`: the reviewer's pseudonym, which stays when `user` is forgotten. `verdict`: the Verifier's word at that moment,
+    kept to see later whether it still stands.
     """
 
     assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="review")
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="reviews")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    number = models.PositiveSmallIntegerField()
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="reviews")
     hack_level = models.CharField(max_length=8, choices=[(word, word) for word in HACK_LEVELS])
     hack_types = models.JSONField(default=list)
     comment = models.TextField(blank=True)
     blind = models.BooleanField(default=True)
     verdict = models.CharField(max_length=60, blank=True)
+    superseded = models.BooleanField(default=False)  # a later rubric version changed what it was given under
     active_s = models.FloatField()
     submitted_at = models.DateTimeField(default=timezone.now)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
-from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, Reviewer, Rubric
+from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, ProjectState, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
 from stitchweb.runs.history import view_of
@@ -115,7 +115,7 @@ def fill(user: User, project: Project, filters: Filters) -> int:
         if sha256 in known:
             continue
         known.add(sha256)
-        items.append(_item(project, run, candidate, sha256, filters.why))
+        items.append(new_item(project, run, candidate.id, sha256, candidate.skill, filters.why))
         if len(items) >= filters.most:
             break
     Item.objects.bulk_create(items, batch_size=500)
@@ -140,10 +140,11 @@ def _draw(project: Project, sha256: str, purpose: str) -> float:
     return random.Random(f"{project.pk} {purpose} {sha256}").random()  # noqa: S311  a sample, not a secret
 
 
-def _item(project: Project, run: Run, candidate: CandidateView, sha256: str, why: str) -> Item:
+def new_item(project: Project, run: Run, candidate: str, sha256: str, skill: str, why: str) -> Item:
+    """An item for the queue, not stored yet: its random place and how many labels it gets."""
     covered = _draw(project, sha256, "coverage") * 100 < project.coverage
     return Item(
-        project=project, run=run, candidate=candidate.id, sha256=sha256, skill=candidate.skill, why=why,
+        project=project, run=run, candidate=candidate, sha256=sha256, skill=skill, why=why,
         rank=_draw(project, sha256, "rank"), wanted=project.overlap if covered else 1,
     )  # fmt: skip
 
@@ -177,7 +178,7 @@ def set_reviewers(user: User, project: Project, chosen: Iterable[int]) -> None:
     gone.update(left_at=timezone.now())
     before = sorted(pk for pk, part in there.items() if part.left_at is None)
     record(user, project, "reviewers", old={"people": before}, new={"people": sorted(wanted)})
-    _gold_for_all(project)
+    gold_for_all(project)
 
 
 @transaction.atomic
@@ -192,10 +193,11 @@ def set_gold(user: User, project: Project, item_pk: int, gold: bool) -> None:
         item.wanted = max(item.taken, project.overlap)
     item.save(update_fields=["gold", "wanted"])
     record(user, project, "gold", named(item), old={"gold": was}, new={"gold": gold})
-    _gold_for_all(project)
+    gold_for_all(project)
 
 
-def _gold_for_all(project: Project) -> None:
+def gold_for_all(project: Project) -> None:
+    """Let every gold item want a label of each reviewer."""
     people = Reviewer.objects.filter(project=project, left_at=None).count()
     for item in Item.objects.select_for_update().filter(project=project, gold=True):
         item.wanted = max(item.taken, people, 1)
@@ -203,16 +205,34 @@ def _gold_for_all(project: Project) -> None:
 
 
 @transaction.atomic
-def change(user: User, project: Project, *, state: str, guidelines: str, minutes: int) -> None:
-    """What may change while people score. ProjectRefused for a reservation out of bounds."""
+def change(
+    user: User, project: Project, *, state: str, guidelines: str, minutes: int, pass_mark: int = 0, keep_days: int | None = None
+) -> None:
+    """What may change while people score. ProjectRefused for a reservation out of bounds.
+
+    `pass_mark`: per cent of the points of gold items, 0 for no test; `keep_days`: how long after closing it is known who gave a
+    label, None for good.
+    """
     require_role(user, project.team_id, MANAGERS)
     if not 5 <= minutes <= 1440:
         raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
     row = Project.objects.select_for_update().get(pk=project.pk)
-    old = {"state": row.state, "guidelines": row.guidelines, "minutes": row.reservation_minutes}
+    old = _settings(row)
+    if state == ProjectState.CLOSED:
+        row.closed_at = row.closed_at or timezone.now()
+    else:
+        row.closed_at = None
     row.state, row.guidelines, row.reservation_minutes = state, guidelines, minutes
-    row.save(update_fields=["state", "guidelines", "reservation_minutes"])
-    record(user, row, "change", old=old, new={"state": state, "guidelines": guidelines, "minutes": minutes})
+    row.pass_mark, row.keep_days = pass_mark, keep_days
+    row.save(update_fields=["state", "guidelines", "reservation_minutes", "pass_mark", "keep_days", "closed_at"])
+    record(user, row, "change", old=old, new=_settings(row))
+
+
+def _settings(row: Project) -> dict[str, Any]:
+    return {
+        "state": row.state, "guidelines": row.guidelines, "minutes": row.reservation_minutes, "pass_mark": row.pass_mark,
+        "keep_days": row.keep_days,
+    }  # fmt: skip
 
 
 def hidden_words() -> frozenset[str]:

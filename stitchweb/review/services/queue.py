@@ -13,6 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from stitchweb.review.access import parts_of, to_score
+from stitchweb.review.calibration import gate
 from stitchweb.review.models import Assignment, AssignmentQuerySet, Held, Item, Project, ProjectState
 from stitchweb.review.services.audit import named, record
 from stitchweb.teams.models import User
@@ -96,7 +97,8 @@ def hold(row: Assignment, now: datetime) -> None:
 @transaction.atomic
 def _take(user: User, project: Project) -> Assignment | None:
     # One person on two devices waits here for themselves, and then finds what the first one took.
-    if not list(parts_of(user).select_for_update(of=("self",)).filter(project=project)):
+    part = parts_of(user).select_for_update(of=("self",)).select_related("project").filter(project=project).first()
+    if part is None:
         raise QueueRefused("You do not score in this project. Ask its owner to add you.")
     mine = Assignment.objects.filter(user=user, item__project=project)
     held = mine.filter(state=Held.RESERVED).order_by("pk").first()
@@ -109,6 +111,8 @@ def _take(user: User, project: Project) -> Assignment | None:
         hold(left, timezone.now())
         return left
     item = _pick(user, project)
+    if item and not item.gold and (why := gate(part)):
+        raise QueueRefused(why)
     return _reserve(user, project, item) if item else None
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from stitchweb.review.content import CANNOT_TELL, Content, Files, Lines, Problem, lines_of, problems
-from stitchweb.review.models import Assignment, Draft, Held, Mark, Rating, Review, Rubric
+from stitchweb.review.models import Assignment, Draft, Held, Mark, Rating, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import QueueRefused, hold, locked
 from stitchweb.teams.models import User
@@ -110,10 +110,11 @@ def submit(user: User, assignment_pk: int, files: Files, *, verdict: str = "") -
         raise NotComplete(missing)
     now = timezone.now()
     hold(row, now)
+    number = Reviewer.objects.values_list("number", flat=True).get(project__items=row.item_id, user=user)
     row.state, row.ended_at = Held.SUBMITTED, now
     row.save(update_fields=["state", "ended_at"])
     review = Review.objects.create(
-        assignment=row, item_id=row.item_id, user=user, rubric=rubric, hack_level=content.hack_level,
+        assignment=row, item_id=row.item_id, user=user, rubric=rubric, hack_level=content.hack_level, number=number,
         hack_types=list(content.hack_types), comment=content.comment.strip(), active_s=round(row.active_s, 1), submitted_at=now,
         verdict=verdict,
     )  # fmt: skip

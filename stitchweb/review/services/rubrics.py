@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
-from stitchweb.review.models import Rubric
-from stitchweb.review.rubric import RubricContent, shipped
+from stitchweb.review.models import Adjudication, Item, Project, Review, Rubric
+from stitchweb.review.rubric import RubricContent, changed, shipped
+from stitchweb.review.services.audit import record
+from stitchweb.review.services.projects import ProjectRefused
+from stitchweb.teams.access import MANAGERS, require_role
+from stitchweb.teams.models import User
 
 
 class RubricFrozen(Exception):
@@ -21,6 +25,40 @@ def ensure_rubrics(contents: Sequence[RubricContent] | None = None) -> list[Rubr
     RubricFrozen when the text of a used version differs: then nothing is stored.
     """
     return [_ensured(content) for content in (shipped() if contents is None else contents)]
+
+
+@transaction.atomic
+def move_to(user: User, project: Project, rubric: Rubric) -> int:
+    """Score under another version of the same rubric from now on. Returns how many labels it touches.
+
+    A touched label stays, marked, and its item wants one more: from somebody who has not seen it, because its reviewer is not
+    blind any more. Labels that nothing of the change touches go on counting. ProjectRefused for another rubric or
+    an older version.
+    """
+    require_role(user, project.team_id, MANAGERS)
+    project = Project.objects.select_for_update().select_related("rubric").get(pk=project.pk)
+    if rubric.key != project.rubric.key or rubric.version <= project.rubric.version:
+        raise ProjectRefused(f"The project is at {project.rubric}. It can go on to a newer version of the same rubric only.")
+    touched = changed(project.rubric.parsed, rubric.parsed)
+    record(user, project, "rubric", old={"rubric": str(project.rubric)}, new={"rubric": str(rubric)})
+    project.rubric = rubric
+    project.save(update_fields=["rubric"])
+    count = 0
+    rows = Review.objects.filter(item__project=project, superseded=False).prefetch_related("ratings")
+    for review in rows.iterator(chunk_size=500):
+        said = {(r.dimension, str(r.level)) for r in review.ratings.all()} | {("hack", review.hack_level)}
+        new = {key for key, _ in touched} - {key for key, _ in said}  # a dimension that it does not have at all
+        if said & touched or new - {"hack"}:
+            Review.objects.filter(pk=review.pk).update(superseded=True)
+            item = Item.objects.select_for_update().get(pk=review.item_id)
+            item.wanted += 1
+            item.save(update_fields=["wanted"])
+            count += 1
+    for final in Adjudication.objects.filter(item__project=project, superseded=False):
+        said = {(key, str(level)) for key, level in final.levels.items()} | {("hack", final.hack_level)}
+        if said & touched:
+            Adjudication.objects.filter(pk=final.pk).update(superseded=True)
+    return count
 
 
 def _ensured(content: RubricContent) -> Rubric:

@@ -26,6 +26,7 @@ from stitchweb.review.reveal import revealed
 from stitchweb.review.rubric import RubricContent
 from stitchweb.review.services.labels import revise
 from stitchweb.review.services.queue import SKIP_REASONS, QueueRefused, skip
+from stitchweb.review.services.remarks import remark_of_reviewer
 from stitchweb.review.services.reviews import NotComplete, content_of, save_draft, submit, undo
 from stitchweb.review.views.settling import relabel
 from stitchweb.runs.spread import WISHES
@@ -73,6 +74,7 @@ def _done(request: HttpRequest, row: Assignment, label: GivenLabel, found: list[
     context = {
         "section": "review",
         "row": row,
+        "remark_at": reverse("review-remark", args=[row.pk]),
         **revealed(row),
         **relabel(row.review.rubric.parsed, row.item.skill, label, found),
     }
@@ -92,6 +94,18 @@ def revise_page(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(refusal))
     except NotComplete as missing:
         return _done(request, row, label, missing.problems, status=422)
+    return redirect("review-item", row.pk)
+
+
+@login_required
+@require_POST
+def remark(request: HttpRequest, pk: int) -> HttpResponse:
+    """Add to the discussion of an item that the person has scored."""
+    row = assignment_for(request.user, pk)
+    try:
+        remark_of_reviewer(request.user, row, request.POST.get("text", ""))  # type: ignore[arg-type]
+    except QueueRefused as refusal:
+        messages.error(request, str(refusal))
     return redirect("review-item", row.pk)
 
 

@@ -15,7 +15,6 @@ from stitchweb.core.once import once
 from stitchweb.programs.access import programs_for
 from stitchweb.review.access import project_for, project_to_manage, project_with_labels, reviewer_of
 from stitchweb.review.agreement import FEW
-from stitchweb.review.export import label_lines
 from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
 from stitchweb.review.models import Held, Item, Project, ProjectState
 from stitchweb.review.services.projects import (
@@ -98,18 +97,6 @@ def agreement_page(request: HttpRequest, pk: int) -> HttpResponse:
     project = project_with_labels(request.user, pk)
     context = {"section": "review", "project": project, "few": FEW, **standing(project)}
     return render(request, "review/agreement.html", context)
-
-
-@login_required
-@require_safe
-def labels_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """All labels as JSON lines, for those who manage the project."""
-    project = project_with_labels(request.user, pk)
-    text = "".join(f"{line}\n" for line in label_lines(project))
-    name = f"labels-{project.pk}.jsonl"
-    return HttpResponse(
-        text, content_type="application/jsonl; charset=utf-8", headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
 
 
 @login_required

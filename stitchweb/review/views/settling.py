@@ -27,6 +27,7 @@ from stitchweb.review.rubric import RubricContent
 from stitchweb.review.services.labels import set_adjudicators, settle
 from stitchweb.review.services.projects import ProjectRefused
 from stitchweb.review.services.queue import QueueRefused
+from stitchweb.review.services.remarks import remark_of_reader
 from stitchweb.review.services.reviews import NotComplete
 from stitchweb.runs.spread import WISHES
 from stitchweb.teams.access import MANAGERS, role_of
@@ -146,6 +147,7 @@ def _labels(request: HttpRequest, item: Item, label: GivenLabel, found: list[Pro
     context = {
         "section": "review", "project": project, "item": item, "subject": subject, "rubric": project.rubric.parsed,
         "settles": settles, "why_not": why_not, "verdict_word": verdict if told["final"] else "",
+        "remark_at": reverse("review-remark-reader", args=[project.pk, item.pk]),
         "ready": open_disputes(project).filter(pk=item.pk).exists() or told["final"] is not None,
         **told, **relabel(project.rubric.parsed, item.skill, label, found),
     }  # fmt: skip
@@ -179,6 +181,17 @@ def labels_code(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
     if subject is None:
         raise Http404("The candidate of this item is not stored here any more.")
     return render(request, "review/code.html", {"subject": subject, **_code(request, item, subject, here)})
+
+
+@login_required
+@require_POST
+def remark(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+    """Add to the discussion of an item, as one who settles or manages."""
+    try:
+        remark_of_reader(request.user, pk, item_pk, request.POST.get("text", ""))  # type: ignore[arg-type]
+    except QueueRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("review-labels-of", pk, item_pk)
 
 
 @login_required

@@ -1,0 +1,194 @@
+"""What comes into a project and goes out of it: files, gold items, the trail; calibration; the version of the rubric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from stitchweb.core.once import once
+from stitchweb.review.access import (
+    assignments_for,
+    project_for,
+    project_to_manage,
+    project_with_labels,
+    reviewer_of,
+    rubrics_for,
+)
+from stitchweb.review.calibration import FEW, gate, raters
+from stitchweb.review.export import label_lines
+from stitchweb.review.models import Change, Gold, Held, Reviewer
+from stitchweb.review.rubric import changed
+from stitchweb.review.services.gold import add_gold, clear
+from stitchweb.review.services.intake import MAX_ROWS, bring_in
+from stitchweb.review.services.projects import ProjectRefused
+from stitchweb.review.services.retention import OF_REVIEWERS
+from stitchweb.review.services.rubrics import move_to
+from stitchweb.review.tables import MAX_FILE, labels_csv, read_candidates
+from stitchweb.teams.access import MANAGERS, role_of
+
+CHANGES = 100  # of the trail, on a page
+
+
+@login_required
+@require_safe
+def data_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Files in and out, gold items, and the version of the rubric, for those who manage the project."""
+    project = project_to_manage(request.user, pk)
+    newer = rubrics_for(request.user).filter(key=project.rubric.key, version__gt=project.rubric.version).order_by("version")
+    here = project.rubric.parsed
+    context = {
+        "section": "review",
+        "project": project,
+        "gold_n": Gold.objects.filter(item__project=project).count(),
+        "newer": [(row, _touches(here, row)) for row in newer],
+        "max_rows": MAX_ROWS,
+    }
+    return render(request, "review/data.html", context)
+
+
+def _touches(here: Any, row: Any) -> list[tuple[str, list[str]]]:
+    """What a version changes: dimension or "hack", with the levels or words."""
+    found: dict[str, list[str]] = {}
+    for key, what in sorted(changed(here, row.parsed)):
+        found.setdefault(key, []).append(what)
+    return list(found.items())
+
+
+@login_required
+@require_POST
+def import_candidates(request: HttpRequest, pk: int) -> HttpResponse:
+    """Bring in the candidates of a file."""
+    project = project_to_manage(request.user, pk)
+
+    def work() -> HttpResponse:
+        file = request.FILES.get("file")
+        try:
+            if file is None:
+                raise ProjectRefused("Choose a file first.")
+            if (file.size or 0) > MAX_FILE:
+                raise ProjectRefused(f"The file is larger than {MAX_FILE // 2**20} MiB. Cut it into parts.")
+            rows = read_candidates(str(file.name), file.read())
+            came = len(bring_in(request.user, project, rows))  # type: ignore[arg-type]
+            messages.success(request, f"{came} of {len(rows)} came into the queue; the others are in it already.")
+        except ProjectRefused as refusal:
+            messages.error(request, str(refusal))
+        return redirect("review-data", pk)
+
+    return once(request, work)
+
+
+@login_required
+@require_POST
+def bring_gold(request: HttpRequest, pk: int) -> HttpResponse:
+    """Put the site's gold items into the queue."""
+    project = project_to_manage(request.user, pk)
+    try:
+        came = add_gold(request.user, project)  # type: ignore[arg-type]
+        messages.success(
+            request, f"{came} gold items came in. Every reviewer scores them first." if came else "They are all in."
+        )
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("review-data", pk)
+
+
+@login_required
+@require_POST
+def change_rubric(request: HttpRequest, pk: int) -> HttpResponse:
+    """Go on under a newer version of the rubric."""
+    project = project_to_manage(request.user, pk)
+    word = request.POST.get("rubric", "")
+    rubric = rubrics_for(request.user).filter(pk=int(word)).first() if word.isdecimal() and len(word) < 18 else None
+    try:
+        if rubric is None:
+            raise ProjectRefused("Choose a version first.")
+        count = move_to(request.user, project, rubric)  # type: ignore[arg-type]
+        messages.success(request, f"The project is at {rubric}. {count} labels are touched and asked for again.")
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("review-data", pk)
+
+
+@login_required
+@require_safe
+def labels_file(request: HttpRequest, pk: int, form: str) -> HttpResponse:
+    """All labels, as JSON lines or CSV, for those who manage the project."""
+    project = project_with_labels(request.user, pk)
+    lines: Iterator[str] = labels_csv(project) if form == "csv" else (f"{line}\n" for line in label_lines(project))
+    kind = "text/csv" if form == "csv" else "application/jsonl"
+    return HttpResponse(
+        "".join(lines),
+        content_type=f"{kind}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="labels-{project.pk}.{form}"'},
+    )
+
+
+@login_required
+@require_safe
+def trail(request: HttpRequest, pk: int) -> HttpResponse:
+    """Every change in a project, newest first. What reviewers did stands under their numbers."""
+    project = project_with_labels(request.user, pk)
+    numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))
+    rows = Paginator(Change.objects.filter(project=project).select_related("user"), CHANGES).get_page(request.GET.get("page"))
+    context = {
+        "section": "review",
+        "project": project,
+        "page": rows,
+        "rows": [{"change": c, "who": _who(c, numbers), "fields": _fields(c)} for c in rows],
+    }
+    return render(request, "review/trail.html", context)
+
+
+def _who(change: Change, numbers: dict[int, int]) -> str:
+    if change.act in OF_REVIEWERS and (change.user_id is None or change.user_id in numbers):
+        number = numbers.get(change.user_id or 0)
+        return f"reviewer {number}" if number else "a reviewer, forgotten"
+    if change.act in ("settle", "remark"):
+        return "an adjudicator"
+    return str(change.user) if change.user else "the site"
+
+
+def _fields(change: Change) -> list[tuple[str, Any, Any]]:
+    names = list(dict.fromkeys([*change.old, *change.new]))
+    return [(name, change.old.get(name), change.new.get(name)) for name in names]
+
+
+@login_required
+@require_safe
+def calibration(request: HttpRequest, pk: int) -> HttpResponse:
+    """Reviewers against the gold items: everybody for those who manage, oneself for a reviewer."""
+    project = project_for(request.user, pk)
+    part = reviewer_of(request.user, project)
+    manages = role_of(request.user, project.team_id) in MANAGERS
+    every = raters(project)
+    answered = assignments_for(request.user).filter(item__project=project, item__answer__isnull=False, state=Held.SUBMITTED)
+    context = {
+        "section": "review",
+        "project": project,
+        "manages": manages,
+        "raters": every if manages else [r for r in every if part and r.number == part.number],
+        "gold_n": Gold.objects.filter(item__project=project).count(),
+        "few": FEW,
+        "gate": gate(part) if part else "",
+        "answered": answered,
+    }
+    return render(request, "review/calibration.html", context)
+
+
+@login_required
+@require_POST
+def clear_reviewer(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """Let a reviewer go on below the pass mark, or no more."""
+    project = project_to_manage(request.user, pk)
+    try:
+        clear(request.user, project, number, request.POST.get("cleared") == "1")  # type: ignore[arg-type]
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("review-calibration", pk)
