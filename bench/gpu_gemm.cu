@@ -14,7 +14,9 @@ struct Finish {
     }
 };
 
-// What a call multiplies, in this order of numbers.
+}  // namespace
+
+// What a call multiplies, in this order of numbers. Not in the namespace: what takes it would not leave the library.
 struct Sizes {
     long outer, inner, m, n, k, a_lead, a_outer, a_inner, b_lead, b_outer, b_inner;
     split::Batch batch() const { return {outer, inner}; }
@@ -24,7 +26,6 @@ struct Sizes {
         return half_split::workspace_floats(left(nullptr), batch(), k) + half_split::workspace_floats(right(nullptr), batch(), k);
     }
 };
-}  // namespace
 
 #define ARGUMENTS const float *a, const float *b, const float *bias, float *out, float *space, const Sizes &s, cudaStream_t stream
 #define HALF(NAME, A, B, COLUMNS, PARTS)                                                                                     \
