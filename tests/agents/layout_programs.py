@@ -60,6 +60,24 @@ PROGRAMS = {
         "y = self.c(x)\nreturn y * torch.sigmoid(self.e(F.silu(self.d(F.adaptive_avg_pool2d(y, 1)))))",
         "torch.randn(4, 6, 20, 20)",
         "self.c = nn.Conv2d(6, 16, 3)\nself.d = nn.Conv2d(16, 4, 1)\nself.e = nn.Conv2d(4, 16, 1)"),
+    "batch norm in training": program(
+        "y = F.relu(self.n(self.c(x)))\nreturn y + F.silu(self.m(self.d(y)))", "torch.randn(3, 5, 40, 41)",
+        "self.c = nn.Conv2d(5, 24, 3, padding=1)\nself.n = nn.BatchNorm2d(24)\n"
+        "self.d = nn.Conv2d(24, 24, 1, bias=False)\nself.m = nn.BatchNorm2d(24, momentum=0.3)"),
+    "batch norm of many channels": program(
+        "return F.relu(self.n(self.c(x)))", "torch.randn(2, 4, 20, 20)",
+        "self.c = nn.Conv2d(4, 300, 3, padding=1)\nself.n = nn.BatchNorm2d(300)"),
+    "group norm and residual": program(
+        "return x + F.silu(self.n(self.c(x)))", "torch.randn(3, 16, 24, 24)",
+        "self.c = nn.Conv2d(16, 16, 3, padding=1)\nself.n = nn.GroupNorm(4, 16)"),
+    "instance norm": program(
+        "return self.n(self.c(x)) / 2.0", "torch.randn(3, 5, 22, 22)",
+        "self.c = nn.Conv2d(5, 12, 3)\nself.n = nn.InstanceNorm2d(12)"),
+    "mean of a normalised volume": program(
+        "return self.n(F.hardswish(self.c(x))).mean(dim=(2, 3, 4))", "torch.randn(2, 3, 12, 14, 14)",
+        "self.c = nn.Conv3d(3, 12, 3)\nself.n = nn.GroupNorm(4, 12)"),
+    "softmax over channels": program(
+        "return torch.softmax(self.c(x), dim=1) * 2", "torch.randn(2, 4, 20, 20)", "self.c = nn.Conv2d(4, 12, 3)"),
     "smallest of the channels": program(
         "return torch.tanh(torch.tanh(self.c(x).amin(dim=1, keepdim=True))), self.c(x).mean((2, 3), keepdim=True)",
         "torch.randn(4, 6, 20, 20)", "self.c = nn.Conv2d(6, 16, 3)"),

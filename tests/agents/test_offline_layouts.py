@@ -21,7 +21,8 @@ Rows = dict[tuple[str, str], dict[str, Any]]
 NAMES = (
     "pointwise after a convolution", "residual of another layout", "two results", "transposed", "one dimension",
     "three dimensions", "pooled and flattened", "channels cut and joined", "norm of channels", "squeezed and excited",
-    "smallest of the channels",
+    "smallest of the channels", "batch norm in training", "batch norm of many channels", "group norm and residual",
+    "instance norm", "mean of a normalised volume", "softmax over channels",
 )  # fmt: skip
 
 
@@ -50,6 +51,14 @@ def test_bias_activation_and_the_way_back_to_eagers_layout_are_one_kernel(rows: 
     assert ["add", "add", "relu", "mul", "relaid"] in rows["residual of another layout", LAST]["ops"]
 
 
+def test_a_norm_of_images_is_sums_their_joining_and_pointwise_work_with_all_that_follows(rows: Rows) -> None:
+    assert ["_native_batch_norm_legit_functional", "silu", "add", "relaid"] in rows["batch norm in training", LAST]["ops"]
+    row = rows["batch norm in training", LAST]
+    source = next(text for path, text in row["files"].items() if "silu" in path)
+    assert [word in source for word in ("_parts<<<", "_join<<<", "_points_kernel<<<")] == [True] * 3
+    assert source.count("for (int at = begin") == 1, "mean and variance from one reading"
+
+
 def test_what_follows_in_the_same_layout_needs_no_copy(rows: Rows) -> None:
     text = rows["norm of channels", LAST]["files"]["model_new.py"]
     forward = text[text.index("class ModelNew") :]
@@ -57,8 +66,9 @@ def test_what_follows_in_the_same_layout_needs_no_copy(rows: Rows) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-def test_turning_kernels_compile(rows: Rows, tmp_path: Path) -> None:
-    for path, text in rows["residual of another layout", LAST]["files"].items():
+@pytest.mark.parametrize("name", ["residual of another layout", "group norm and residual"])
+def test_turning_and_staged_kernels_compile(rows: Rows, tmp_path: Path, name: str) -> None:
+    for path, text in rows[name, LAST]["files"].items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     sources = [str(path) for path in tmp_path.glob("kernels/*.cu")]

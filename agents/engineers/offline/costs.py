@@ -23,8 +23,8 @@ HEAVY = frozenset(
 TENSOR_SHARE, DEPTHWISE_SHARE = 2.5, 0.2  # of the float32 rate: the library's convolutions in TF32, and depthwise ones
 
 SEVERAL_PASSES = frozenset(
-    "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax logsumexp cross_entropy_loss var std "
-    "_native_batch_norm_legit_functional".split()
+    "layer_norm group_norm instance_norm rms_norm softmax _softmax log_softmax _log_softmax logsumexp cross_entropy_loss var "
+    "std _native_batch_norm_legit_functional".split()
 )
 
 

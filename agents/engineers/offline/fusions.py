@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
 from agents.engineers.offline.emit.calls import is_alias
-from agents.engineers.offline.emit.cuda_forms import form_of
+from agents.engineers.offline.emit.cuda_forms import settle
 from agents.engineers.offline.emit.cuda_nest import emit_cuda_nest
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
@@ -20,11 +20,12 @@ from agents.engineers.offline.rules import RULES, VIEWS
 MAX_NODES = 24  # a kernel that one can still read; growth is tried node by node, so this also bounds the planning time
 # Operations that gain as a kernel of their own: eager makes several passes, or uses slower mathematics.
 ALONE = frozenset(
-    "layer_norm group_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp cross_entropy_loss mish "
-    "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training softplus elu relaid".split()
+    "layer_norm group_norm instance_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp mish "
+    "softplus elu cross_entropy_loss _native_batch_norm_legit_functional _native_batch_norm_legit_no_training relaid".split()
 )
 NORMS = frozenset(
-    "layer_norm group_norm rms_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training".split()
+    "layer_norm group_norm instance_norm rms_norm _native_batch_norm_legit_functional "
+    "_native_batch_norm_legit_no_training".split()
 )
 WORTHWHILE = 0.9  # of eager's time: what a kernel on a GPU may take, where eager's own are already good
 SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
@@ -71,7 +72,7 @@ def _works(view: View, group: set[str], ceilings: Ceilings) -> bool:
     try:
         nest = make_nest(view, group)
         if ceilings.target != "cpu":
-            form_of(nest)
+            settle(nest)
     except NotFusible:
         return False
     return True
@@ -106,7 +107,7 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
     try:
         nest = make_nest(view, nodes)
         if ceilings.target != "cpu":
-            form_of(nest)
+            settle(nest)
     except NotFusible:
         return None
     if nest.elements < SMALLEST and len(real) < 4:

@@ -9,34 +9,74 @@ from typing import Literal
 from agents.engineers.offline.ir import Axis, Nest, NotFusible, Store, Value
 from agents.engineers.offline.nests import merge, tail_reductions
 
-Form = Literal["points", "turned", "warps", "blocks", "columns", "shared"]
+Form = Literal["points", "turned", "warps", "blocks", "columns", "staged"]
 WARP_ROW = 1024  # numbers of a row up to which a warp is enough
 FEWEST_ROWS, FEWEST_COLUMNS = 528, 8192  # below, most of the device would wait for a few
 LONG_ROW = 4096  # numbers of a row from which several blocks can share it
+SHORT_ROW = 64  # numbers of a row up to which a thread does it alone
 LARGE = 4  # a tensor with at least this part of the points decides how they are spread
 
 
-def form_of(nest: Nest) -> Form:
-    """The way, for whose sake the axes of a nest without reductions become one run. NotFusible when none is good."""
+def settle(nest: Nest) -> Form:
+    """Brings a nest into the shape in which a GPU does it, and says which. NotFusible when none is good."""
     walked = {*nest.outer, *nest.kept}
-    if any(not walked <= v.args[0].axes for v in tail_reductions(nest)):
+    tails = tail_reductions(nest)
+    if any(not walked <= v.args[0].axes for v in tails):
         raise NotFusible("one number out of a part of what the kernel walks through")
-    rows = math.prod(a.size for a in nest.outer)
     if not nest.reduced:
         nest.outer, nest.kept = [*nest.outer, *nest.kept], []
         merge(nest)
-        return "turned" if not tail_reductions(nest) and turn_of(nest) is not None else "points"
-    length = math.prod(a.size for a in nest.reduced)
-    columns = rows * math.prod(a.size for a in nest.kept)
+        return "turned" if not tails and turn_of(nest) is not None else "points"
+    sum_squares_at_once(nest)
+    rows, columns, length = (math.prod(a.size for a in axes) for axes in (nest.outer, nest.kept, nest.reduced))
+    few = rows * columns < FEWEST_COLUMNS if nest.kept else rows < FEWEST_ROWS and length >= LONG_ROW
+    if turn_of(nest) is not None or (few and length > SHORT_ROW):
+        if tails:
+            raise NotFusible("too few sums for the threads of a GPU, and one number out of all of them")
+        if length <= SHORT_ROW:
+            raise NotFusible("short rows between tensors of different layouts")
+        return "staged"
     if nest.kept:
-        if columns < FEWEST_COLUMNS and length > 64:
-            raise NotFusible("too few sums for the threads of a GPU")
         return "columns"
-    if rows < FEWEST_ROWS and length >= LONG_ROW:
-        if tail_reductions(nest):
-            raise NotFusible("too few rows for the blocks of a GPU, and one number out of all of them")
-        return "shared"
     return "warps" if length <= WARP_ROW else "blocks"
+
+
+def sum_squares_at_once(nest: Nest) -> None:
+    """Sums of squares about a mean from sums of squares and of numbers, which need no mean first and so no second pass.
+
+    They are subtracted in float64, which keeps more digits than the numbers have.
+    """
+    for value in list(nest.values):
+        found = _about_mean(value)
+        if found is None:
+            continue
+        x, total, count = found
+        squares = Value("reduce", value.dims, fn="squares", args=(x,), over=value.over, note=value.note, axes=value.axes)
+        nest.values.insert(nest.values.index(value), squares)
+        value.op, value.fn, value.args, value.over = "call", "spread", (total, squares, count), ()
+    needed: set[Value] = set()
+    stack = [s.value for s in nest.stores]
+    while stack:
+        value = stack.pop()
+        if value not in needed:
+            needed.add(value)
+            stack.extend(value.args)
+    nest.values = [v for v in nest.values if v in needed]
+
+
+def _about_mean(value: Value) -> tuple[Value, Value, Value] | None:
+    """Of a sum of squares about a mean: the numbers, their sum and their count."""
+    if value.op != "reduce" or value.fn != "sum" or value.args[0].fn != "square":
+        return None
+    apart = value.args[0].args[0]
+    if apart.fn != "sub":
+        return None
+    x, mean = apart.args
+    if mean.fn != "div" or mean.args[0].op != "reduce" or mean.args[0].fn != "sum" or mean.args[1].op != "const":
+        return None
+    total, count = mean.args
+    same = total.args[0] is x and total.over == value.over and count.number == math.prod(a.size for a in value.over)
+    return (x, total, count) if same else None
 
 
 @dataclass(frozen=True)
@@ -51,18 +91,18 @@ class Turn:
 def turn_of(nest: Nest) -> Turn | None:
     """How a nest without reductions turns its operands around, or None when all large tensors lie alike."""
     large = [t for t in tensors_of(nest) if math.prod(a.size for dim in t.dims for a in dim) * LARGE >= nest.elements]
-    fast = {axis for s in large if isinstance(s, Store) and (axis := _contiguous(s)) is not None}
+    fast = {axis for s in large if isinstance(s, Store) and (axis := contiguous_axis(s)) is not None}
     if len(fast) > 1:
         raise NotFusible("large results of two layouts")
     if not fast:
         return None
     (along,) = fast
     loads = [v for v in large if isinstance(v, Value) and v.op == "load" and v.stride_of(along) > 1]
-    others = [axis for v in loads if (axis := _contiguous(v)) is not None and axis is not along]
+    others = [axis for v in loads if (axis := contiguous_axis(v)) is not None and axis is not along]
     if not others:
         return None
     other = max(others, key=others.count)
-    return Turn(along, other, tuple(v for v in loads if _contiguous(v) is other))
+    return Turn(along, other, tuple(v for v in loads if contiguous_axis(v) is other))
 
 
 def tensors_of(nest: Nest) -> list[Value | Store]:
@@ -70,7 +110,7 @@ def tensors_of(nest: Nest) -> list[Value | Store]:
     return [*nest.stores, *(v for v in nest.values if v.op in ("load", "gather"))]
 
 
-def _contiguous(tensor: Value | Store) -> Axis | None:
+def contiguous_axis(tensor: Value | Store) -> Axis | None:
     """The axis of neighbours in memory."""
     axes = [a for dim in tensor.dims for a in dim if a.size > 1 and tensor.stride_of(a) > 0]
     return min(axes, key=tensor.stride_of, default=None)

@@ -8,22 +8,28 @@ second kernel joins the parts, always in the same order.
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agents.engineers.offline.emit.cuda_forms import form_of, tensors_of
+from agents.engineers.offline.emit.cuda_forms import Form, settle, tensors_of
 from agents.engineers.offline.emit.loops import Kernel
 from agents.engineers.offline.emit.text import comment
 from agents.engineers.offline.emit.values import ValueWriter, c_type
-from agents.engineers.offline.ir import Axis, Store, Value
+from agents.engineers.offline.ir import Axis, Nest, Store, Value
 
 THREADS = 256
 UNROLL = 4  # points of one thread in flight
 MOST_PARTS = 1024  # blocks that leave a part of one number
 LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
-OPERATIONS = {"sum": "Sum", "top": "Top", "max": "Max", "min": "Min"}
+OPERATIONS = {"sum": "Sum", "squares": "Sum", "top": "Top", "max": "Max", "min": "Min"}
+SUMS = ("sum", "squares")  # made in float64
 START = {
     "sum": "0.0",
+    "squares": "0.0",
     "top": "-std::numeric_limits<float>::infinity()",
     "max": "-std::numeric_limits<float>::infinity()",
     "min": "std::numeric_limits<float>::infinity()",
@@ -44,45 +50,86 @@ class Launch:
         return min(self.most, -(-self.items // self.each))
 
 
+@dataclass(frozen=True)
+class Started:
+    """A kernel with its launch."""
+
+    name: str
+    blocks: int
+    threads: int
+    arguments: tuple[str, ...]
+
+
+def _without_unused(lines: list[str]) -> list[str]:
+    """A kernel's body without indices that nothing uses."""
+    for k in range(len(lines) - 1, -1, -1):
+        index = re.fullmatch(r" *const (?:int|long) (\w+) = [^,;]*;", lines[k])
+        if index and len(re.findall(rf"\b{index[1]}\b", "\n".join(lines))) == 1:
+            del lines[k]
+    return lines
+
+
 class CudaEmitter(ValueWriter):
+    form: Form
+
+    def __init__(
+        self, nest: Nest, name: str, types: Callable[[str], str], reserved: Iterable[str] = (), plain: bool = False
+    ) -> None:
+        super().__init__(nest, name, types, reserved, plain)
+        self.along = set(nest.reduced)
+        self.started: list[Started] = []
+        self.preamble: list[str] = []  # lines at the beginning of every kernel
+        self.wide: dict[Value, str] = {}  # sums as they were made, in float64
+
     def kernel(self, why: str) -> Kernel:
         nest, out = self.nest, self.out
-        self.form = form_of(nest)
-        self.along = set(nest.reduced)
+        self.form = settle(nest)
         launch = self.launch()
         for line in comment(f"{why}\n{self.says(launch)}"):
             out(line)
         out('#include "cudamath.cuh"\n#include "reduce.cuh"\n')
         pointers = [(f"const {c_type(self.types(t))}* __restrict__", self.pointers[t]) for t in nest.loads]
         pointers += [(f"{c_type(self.types(s.name))}* __restrict__", self.targets[id(s)]) for s in nest.stores]
-        parts = self.parts(launch)
-        pointers += [("double* __restrict__", "parts")] if parts else []
-        kernels = self.kernels(launch, ", ".join(f"{kind} {label}" for kind, label in pointers))
-        labels = ", ".join(label for _, label in pointers)
+        scratch = self.scratch(launch)
+        self.kernels(launch, [*pointers, *((f"{kind}* __restrict__", label) for kind, label, _ in scratch)])
+        pointers += [(f"{scratch[0][0]}* __restrict__", scratch[0][1])] if scratch else []
         with out.block(f'extern "C" int {self.name}({", ".join(f"{k} {n}" for k, n in pointers)}, cudaStream_t stream) {{'):
-            for kernel, blocks, threads in kernels:
-                out(f"{kernel}<<<{blocks}, {threads}, 0, stream>>>({labels});")
+            for (_, before, count), (kind, label, _) in itertools.pairwise(scratch):
+                out(f"{kind}* {label} = reinterpret_cast<{kind}*>({before} + {count});")
+            for one in self.started:
+                out(f"{one.name}<<<{one.blocks}, {one.threads}, 0, stream>>>({', '.join(one.arguments)});")
             out("return int(cudaPeekAtLastError());")
-        scratch = (2 * parts,) if parts else ()
-        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores), scratch)
+        floats = sum(count * (2 if kind == "double" else 1) for kind, _, count in scratch)
+        return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores), (floats,) if floats else ())
 
-    def parts(self, launch: Launch) -> int:
-        """Numbers that the blocks leave for a later kernel."""
-        return len(self.tails) * launch.blocks
+    @contextmanager
+    def function(self, name: str, blocks: int, threads: int, pointers: Sequence[tuple[str, str]]) -> Iterator[None]:
+        """A kernel around what is written inside, with those of `pointers` (type and label) that it uses."""
+        first = len(self.out.lines)
+        self.out.depth += 1
+        for line in self.preamble:
+            self.out(line)
+        yield
+        self.out.depth -= 1
+        self.out.lines[first:] = _without_unused(self.out.lines[first:])
+        words = set(re.findall(r"\w+", "\n".join(self.out.lines[first:])))
+        used = [(kind, label) for kind, label in pointers if label in words]
+        declared = ", ".join(f"{kind} {label}" for kind, label in used)
+        self.out.lines.insert(first, f"static __global__ void __launch_bounds__({threads}) {name}({declared}) {{")
+        self.out("}\n")
+        self.started.append(Started(name, blocks, threads, tuple(label for _, label in used)))
 
-    def kernels(self, launch: Launch, declared: str) -> list[tuple[str, int, int]]:
-        """Writes them; name, blocks and threads of each, in the order of their launches."""
-        out, name = self.out, self.name
-        made = [(f"{name}_kernel", launch.blocks, launch.threads)]
-        with out.block(f"static __global__ void __launch_bounds__({launch.threads}) {name}_kernel({declared}) {{"):
+    def scratch(self, launch: Launch) -> list[tuple[str, str, int]]:
+        """Type, name and length of what lies in the workspace: here what the blocks leave for the joining kernel."""
+        return [("double", "parts", len(self.tails) * launch.blocks)] if self.tails else []
+
+    def kernels(self, launch: Launch, pointers: Sequence[tuple[str, str]]) -> None:
+        """Writes them, in the order in which they are started."""
+        with self.function(f"{self.name}_kernel", launch.blocks, launch.threads, pointers):
             self.body(launch)
-        out()
         if self.tails:
-            made.append((f"{name}_join", 1, THREADS))
-            with out.block(f"static __global__ void __launch_bounds__({THREADS}) {name}_join({declared}) {{"):
+            with self.function(f"{self.name}_join", 1, THREADS, pointers):
                 self.join(launch)
-            out()
-        return made
 
     def launch(self) -> Launch:
         rows = math.prod(a.size for a in self.nest.outer)
@@ -158,12 +205,13 @@ class CudaEmitter(ValueWriter):
         """All parts into one number, and what depends on it."""
         out, names = self.out, dict[Value, str]()
         for k, value in enumerate(self.tails):
-            part, names[value] = self.names.fresh("part"), self.names.fresh("whole")
+            part, self.wide[value] = self.names.fresh("part"), self.names.fresh("whole")
             operation = f"reduce::{OPERATIONS[value.fn]}"
             out(f"double {part} = {START[value.fn]};")
             with out.block(f"for (int block = threadIdx.x; block < {launch.blocks}; block += {THREADS}) {{"):
                 out(f"{part} = {operation}::combine({part}, parts[{k * launch.blocks} + block]);")
-            out(f"const float {names[value]} = float(reduce::across<{operation}, {THREADS}>({part}));")
+            out(f"const double {self.wide[value]} = reduce::across<{operation}, {THREADS}>({part});")
+            names[value] = f"float({self.wide[value]})"
         with out.block("if (threadIdx.x == 0) {"):
             for store in self.nest.stores:
                 if store.value in self.tail_cone:
@@ -199,7 +247,21 @@ class CudaEmitter(ValueWriter):
                 self.one_pass(here, inside, within, done, names)
 
     def add(self, value: Value, part: str, names: dict[Value, str]) -> None:
-        self.out(f"{part} = reduce::{OPERATIONS[value.fn]}::combine({part}, {names[value.args[0]]});")
+        name = names[value.args[0]]
+        if value.fn == "squares":
+            self.out(f"{part} += double({name}) * {name};")
+        else:
+            self.out(f"{part} = reduce::{OPERATIONS[value.fn]}::combine({part}, {name});")
+
+    def _emit_value(self, value: Value, names: dict[Value, str], done: set[Axis]) -> None:
+        if value.fn != "spread":
+            super()._emit_value(value, names, done)
+            return
+        # The sum of squares about the mean: in float64 the difference keeps more digits than float32 numbers have.
+        total, squares, count = *(self.wide[a] for a in value.args[:2]), value.args[2].number
+        apart, names[value] = self.names.fresh("apart"), self.names.fresh("spread")
+        self.out(f"const double {apart} = {squares} - {total} * {total} / {count};")
+        self.out(f"const float {names[value]} = {apart} < 0.0 ? 0.0f : float({apart});")
 
     def by_leader(self, stores: list[Store], tails: list[Value], names: dict[Value, str]) -> None:
         def act() -> None:
@@ -220,7 +282,7 @@ class CudaEmitter(ValueWriter):
         parts = []
         for value in reduces:
             parts.append(self.names.fresh("part"))
-            out(f"{'double' if value.fn == 'sum' else 'float'} {parts[-1]} = {START[value.fn]};")
+            out(f"{'double' if value.fn in SUMS else 'float'} {parts[-1]} = {START[value.fn]};")
         roots = [*(v.args[0] for v in (*reduces, *tails)), *(s.value for s in stores)]
         self._emit_values(roots, done, names)  # what is the same all along the row
         length = math.prod(a.size for a in nest.reduced)
@@ -237,8 +299,8 @@ class CudaEmitter(ValueWriter):
                 self.add(value, self.accumulators[value], scope)
             self._write(stores, scope)
         for value, part in zip(reduces, parts, strict=True):
-            names[value] = self.names.fresh("all")
             whole = part
             if self.form != "columns":
-                whole = f"reduce::across<reduce::{OPERATIONS[value.fn]}, {self.row_threads}>({part})"
-            out(f"const float {names[value]} = float({whole});")
+                whole = self.names.fresh("whole")
+                out(f"const auto {whole} = reduce::across<reduce::{OPERATIONS[value.fn]}, {self.row_threads}>({part});")
+            self.wide[value], names[value] = whole, f"float({whole})"

@@ -127,6 +127,19 @@ def _group_norm(b: Builder, node: GraphNode) -> Value:
     return _affine(b, flat, argument(node, 2, "weight"), argument(node, 3, "bias"), lambda w: _per_channel(b, w, len(shape)))
 
 
+@rule("instance_norm")
+def _instance_norm(b: Builder, node: GraphNode) -> Value:
+    """x is [N, C, *], and every channel of every image has its own statistics."""
+    x = b.get(node.args[0])
+    rank = len(x.dims)
+    weight, bias, running_mean, _, from_input, _, eps = node.args[1:8]
+    if not from_input or running_mean is not None:
+        raise NotFusible("instance norm with running statistics")
+    mean, variance = _moments(b, x, list(range(2, rank)))
+    y = b.call("mul", b.call("sub", x, mean), b.call("rsqrt", b.call("add", variance, float(eps))))
+    return _affine(b, y, weight, bias, lambda w: _per_channel(b, w, rank))
+
+
 def _per_channel(b: Builder, w: Value, rank: int) -> Value:
     """A vector over channels, lined up with dimension 1 of a tensor of `rank` dimensions."""
     return b.view_as(w, (*w.dims, *[()] * (rank - 2)))
