@@ -75,7 +75,8 @@
         const told = await post("save", keepalive, body);
         if (!told) return;
         sent = mine;
-        if (JSON.stringify(state()) === mine) localStorage.removeItem(backup);
+        if (JSON.stringify(state()) !== mine) return; // more was typed since: saved is said of all that is there, or not at all
+        localStorage.removeItem(backup);
         say(told.overtaken ? "Saved. Another page of yours had saved since: U goes back to it" : "Draft saved");
       } catch {
         asked = sent;
@@ -284,13 +285,38 @@
     f: (e) => turn("[data-tab]", e.shiftKey ? -1 : 1), d: () => turn("[data-view]", 1),
     h: () => { find.focus(); $("hack").scrollIntoView({ block: "nearest" }); },
     c: () => form.elements.comment.focus(), r: () => dim.querySelector("textarea").focus(), u: undo,
-    x: () => $("skip").showPopover(), "?": () => $("keys").togglePopover(),
+    t: () => { save(); busy.then(() => { location.href = $("hunch").href; }); }, x: () => $("skip").showPopover(), "?": () => $("keys").togglePopover(),
   };
+  // ---------- other keys for the same acts: pressed key → the act's own key, kept in this browser ----------
+  let map = JSON.parse(localStorage.getItem("review-map") || "{}");
+  const fields = [...document.querySelectorAll("[data-act-key]")];
+  const shown = () => {
+    for (const field of fields) field.value = Object.keys(map).find((k) => map[k] === field.dataset.actKey) || field.dataset.actKey;
+  };
+  const meant = (key) => map[key] || (Object.values(map).includes(key) ? "" : key);
+  for (const field of fields) {
+    field.addEventListener("change", () => {
+      const own = field.dataset.actKey;
+      const key = field.value.toLowerCase();
+      const others = fields.filter((f) => f !== field).map((f) => f.value);
+      const taken = !/^[^\s\d?]$/.test(key) || others.includes(key) || dims.some((d) => d.dataset.letter.toLowerCase() === key);
+      $("map-said").textContent = taken ? `${field.value || "Nothing"} is no free key: take a letter or sign that nothing else uses.` : "";
+      if (!taken) {
+        map = Object.fromEntries(Object.entries(map).filter(([, act]) => act !== own));
+        if (key !== own) map[key] = own;
+        localStorage.setItem("review-map", JSON.stringify(map));
+      }
+      shown();
+    });
+  }
+  $("map-reset").addEventListener("click", () => { map = {}; localStorage.removeItem("review-map"); $("map-said").textContent = ""; shown(); });
+  shown();
+
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); submit(); return; }
     if (event.key === "Escape") { if (typing()) document.activeElement.blur(); else leave(); return; }
     if (!on.checked || typing() || event.ctrlKey || event.metaKey || event.altKey || document.querySelector(":popover-open") && event.key !== "?") return;
-    const key = event.key.toLowerCase();
+    const key = meant(event.key.toLowerCase());
     const named = dims.find((d) => d.dataset.letter.toLowerCase() === key);
     if (from >= 0 && dims[Number(key) - 1]) attach(dims[Number(key) - 1].dataset.key);
     else if (from >= 0 && named) attach(named.dataset.key);

@@ -158,7 +158,7 @@ def subject_of(item: Item, address: Address, wishes: Mapping[str, str] | None = 
         target=view.header.target,
         device=_device(report, view),
         precision=view.header.precision,
-        checks=_checks(candidate.rows, mask),
+        checks=observations(candidate.rows, mask),
         error_ratio=check.get("error_ratio"),
         signal_error=check.get("signal_error"),
         timing=_timing(report) if report and report.arms else None,
@@ -183,7 +183,7 @@ def _device(report: TimingReport | None, view: View) -> str:
     return str((view.analysis.device if view.analysis else {}).get("name") or "")
 
 
-def _checks(rows: Iterable[CheckRow], mask: Mask) -> list[tuple[str, list[Observation]]]:
+def observations(rows: Iterable[CheckRow], mask: Mask) -> list[tuple[str, list[Observation]]]:
     seen: dict[str, list[Observation]] = {key: [] for key in GROUPS}
     for row in rows:
         value = row.value or row.note or "no reading"

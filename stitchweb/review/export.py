@@ -21,7 +21,7 @@ def label_lines(project: Project) -> Iterator[str]:
     rows = (
         Assignment.objects.filter(item__project=project, state__in=[Held.SUBMITTED, Held.SKIPPED])
         .select_related("item__run__revision", "review__rubric")
-        .prefetch_related("review__ratings", "review__marks")
+        .prefetch_related("review__ratings", "review__marks", "hunches__job")
         .order_by("ended_at", "pk")
     )
     for row in rows.iterator(chunk_size=200):
@@ -73,6 +73,11 @@ def _body(row: Assignment) -> dict[str, Any]:
                 "text_sha256": m.text_sha256,
             }
             for m in review.marks.all()
+        ],
+        "hunches": [
+            {"dimension": h.attached, "note": h.note, "changed": h.changed, "verdict": h.verdict}
+            for h in row.hunches.all()
+            if h.attached
         ],
         "hack_level": review.hack_level,
         "hack_types": review.hack_types,

@@ -7,6 +7,7 @@ from typing import Any
 
 from stitchweb.review.access import blind_to
 from stitchweb.review.disputes import Sheet, outdated, sheets
+from stitchweb.review.hunches import attached_to
 from stitchweb.review.models import Assignment, Gold, Item, Mark, Rating, Remark, Review, Revised
 from stitchweb.runs.access import may_watch
 from stitchweb.runs.history import view_of
@@ -77,6 +78,7 @@ def labels_of(item: Item, verdict: str, reader: int | None = None) -> dict[str, 
         "final_outdated": outdated(sheet.final, item.project, verdict) if sheet.final else [],
         "disputed": sheet.disputed,
         "answer": Gold.objects.filter(item=item).first(),
+        "evidence": attached_to(item),
         "remarks": list(Remark.objects.filter(item=item)),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from stitchweb.review.views import data, items, projects, queue, rubrics, settling
+from stitchweb.review.views import data, hunches, items, projects, queue, rubrics, settling
 
 urlpatterns = [
     path("", queue.home, name="review"),
@@ -32,6 +32,9 @@ urlpatterns = [
     path("projects/<int:pk>/items/<int:item_pk>/labels/code", settling.labels_code, name="review-labels-code"),
     path("items/<int:pk>/", items.item_page, name="review-item"),
     path("projects/<int:pk>/items/<int:item_pk>/labels/remark", settling.remark, name="review-remark-reader"),
+    path("items/<int:pk>/hunch/", hunches.hunch_page, name="review-hunch"),
+    path("items/<int:pk>/hunch/list", hunches.hunch_list, name="review-hunch-list"),
+    path("items/<int:pk>/hunch/<int:number>/attach", hunches.attach_hunch, name="review-attach-hunch"),
     path("items/<int:pk>/remark", items.remark, name="review-remark"),
     path("items/<int:pk>/revise", items.revise_page, name="review-revise"),
     path("items/<int:pk>/code", items.code_panel, name="review-code"),

@@ -70,10 +70,18 @@ def create_replay(run: Run, candidate: str, task: CheckTask, by: str) -> Job:
     return job
 
 
+def create_trial(revision: Revision, task: CheckTask) -> Job:
+    """The job that checks texts which belong to no run. Its report stays in the row; sent on commit."""
+    queue = dispatch.runner_queue(task.target)
+    job = Job.objects.create(revision=revision, kind=task.kind, queue=queue, task=task.model_dump(mode="json"))
+    send_on_commit(job)
+    return job
+
+
 def why_waiting(job: Job, there: dict[str, bool]) -> str:
     """Why no runner takes the job at this moment; empty when one is free for it. `there`: see `runners.there`. One query."""
     target = job.queue.removeprefix("run.")
-    what = "It is done" if job.replays else "The run goes on"
+    what = "It is done" if job.replays or job.run_id is None else "The run goes on"
     if job.queue not in there:
         return f"No runner for {target} is there. {what} as soon as one is started."
     if not there[job.queue]:
@@ -149,7 +157,7 @@ def claim(job_id: int, worker: str) -> str:
         job.worker, job.claimed_at, job.lease_expires = worker[:120], now, _term(now)
         job.save()
         runners.works(job)
-        if job.revision_id:
+        if job.analyses:
             Revision.objects.filter(pk=job.revision_id).update(analysis_state=AnalysisState.RUNNING)
         elif run is not None and job.replays:
             replays.change(run, job, state="working")
@@ -227,6 +235,8 @@ def settle(job: Job, run: Run | None) -> None:
         return
     if job.run_id:
         poke(job.run_id)
+        return
+    if not job.analyses:
         return
     fields: dict[str, Any] = {"analysis_state": AnalysisState.FAILED, "analysis_error": job.error}
     if job.report is not None:

@@ -185,7 +185,8 @@ class JobState(models.TextChoices):
 
 
 class Job(models.Model):
-    """One task for a runner: a step of a run, a check of it made again (then `step` is None), or the analysis of a revision.
+    """One task for a runner: a step of a run, a check of it made again (then `step` is None), the analysis of a revision, or a
+    trial: a check of texts that belong to no run.
 
     The row is the outbox.
 
@@ -233,6 +234,11 @@ class Job(models.Model):
     @property
     def open(self) -> bool:
         return self.state in (JobState.QUEUED, JobState.CLAIMED)
+
+    @property
+    def analyses(self) -> bool:
+        """Whether it is the analysis of a revision. What else belongs to a revision is a trial: its report stays here."""
+        return self.revision_id is not None and self.kind == "analyse"
 
     @property
     def replays(self) -> bool:

@@ -132,14 +132,19 @@ def wait_until_served(base: str, seconds: float = 30.0) -> None:
 
 
 @contextmanager
-def told_site() -> Iterator[Site]:
+def told_site(web: bool = True) -> Iterator[Site]:
+    """`web` False: the caller starts the web process, on the port of `site.base`, and may kill it."""
     with tempfile.TemporaryDirectory(prefix="stitchweb-site-", ignore_cleanup_errors=True) as folder:
         port = _free_port()
         env = _environment(folder, port)
         done = subprocess.run([sys.executable, "-c", _FILL], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout.splitlines()[-1])
-        with _running(_broker(Path(folder)), env), web_process(port, env):
-            site = Site(f"http://127.0.0.1:{port}", env, told["pages"], told["live"])
-            wait_until_served(site.base)
-            yield site
+        site = Site(f"http://127.0.0.1:{port}", env, told["pages"], told["live"])
+        with _running(_broker(Path(folder)), env):
+            if not web:
+                yield site
+                return
+            with web_process(port, env):
+                wait_until_served(site.base)
+                yield site

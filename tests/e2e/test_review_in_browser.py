@@ -90,6 +90,30 @@ def test_what_is_typed_while_the_site_is_away_is_kept_and_sent_later(browser: Br
     page.context.close()
 
 
+def test_a_key_is_given_to_another_act_and_taken_back(browser: Browser, site: Site, project: str) -> None:
+    page = started(browser, site, "raj")
+    press(page, "?")
+    page.get_by_text("Other keys").click()
+    page.locator("[data-act-key=c]").fill("a")  # a dimension's letter
+    page.locator("[data-act-key=c]").press("Tab")
+    expect(page.locator("#map-said")).to_contain_text("no free key")
+    page.locator("[data-act-key=c]").fill("m")
+    page.locator("[data-act-key=c]").press("Tab")
+    page.reload()
+    press(page, "c")
+    assert page.evaluate("document.activeElement.id") != "comment"
+    press(page, "m")
+    assert page.evaluate("document.activeElement.id") == "comment"
+    press(page, "Escape", "?")
+    page.get_by_text("Other keys").click()
+    page.locator("#map-reset").click()
+    press(page, "Escape")
+    page.reload()
+    press(page, "c")
+    assert page.evaluate("document.activeElement.id") == "comment"
+    page.context.close()
+
+
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
 def test_review_pages_fit_are_quiet_and_accessible(browser: Browser, site: Site, project: str, width: int, theme: str) -> None:
     page = started(browser, site, "raj", width=width, theme=theme)

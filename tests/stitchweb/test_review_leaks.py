@@ -21,7 +21,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from gpu_runner.contracts import HackClass
 from stitchweb.programs.services import Upload, create_program
 from stitchweb.review.access import blind_to
-from stitchweb.review.models import Adjudication, Assignment, Item, Rating, Review, Rubric
+from stitchweb.review.models import Adjudication, Assignment, Hunch, Item, Rating, Review, Rubric
 from stitchweb.review.services.labels import set_adjudicators
 from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
 from stitchweb.runs import consumers
@@ -79,6 +79,8 @@ def make_secret() -> Secret:
         item = client.post(f"/review/projects/{project.pk}/next").url
         client.post(item, {**FORM, "comment": "ZEBRA of a peer", "act": "submit"})
         client.post(f"{item}remark", {"text": "ZEBRA said afterwards"})
+        row = Assignment.objects.get(pk=int(item.split("/")[3]))
+        Hunch.objects.create(assignment=row, number=1, note="ZEBRA tried", attached="anti_hacking")
     row = Review.objects.filter(user=raj).latest("pk")
     Adjudication.objects.create(item=row.item, user=sam, rubric=project.rubric, levels={}, hack_level="major", reason="ZEBRA")
     return Secret(rita, raj, world.owner, run, project, revision.program_id)

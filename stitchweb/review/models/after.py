@@ -6,7 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from stitchweb.review.models.base import HACK_LEVELS, Item, Project, Review, Rubric
+from stitchweb.review.models.base import HACK_LEVELS, Assignment, Item, Project, Review, Rubric
+from stitchweb.runs.models import Job
 
 
 class Label(models.Model):
@@ -80,6 +81,34 @@ class Gold(models.Model):
 
     def __str__(self) -> str:
         return f"answer to {self.slug}"
+
+
+class Hunch(models.Model):
+    """What a reviewer tried out: the candidate or the inputs changed, checked by the Verifier as `job`.
+
+    `changed`: the texts by path that differ, "reference.py" among them; `attached`: the dimension that it is evidence for.
+    """
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="hunches")
+    number = models.PositiveSmallIntegerField()
+    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="+")
+    changed = models.JSONField(default=dict)
+    note = models.CharField(max_length=400, blank=True)
+    attached = models.CharField(max_length=40, blank=True)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["assignment", "number"], name="hunch_numbers_once")]
+
+    def __str__(self) -> str:
+        return f"hunch {self.number} of assignment {self.assignment_id}"
+
+    @property
+    def verdict(self) -> str:
+        """The Verifier's word on it; empty while there is none. Not for eyes before the scores are in."""
+        report = self.job.report if self.job else None
+        return str((report or {}).get("verdict", ""))
 
 
 class Remark(models.Model):

@@ -10,7 +10,7 @@ from django.utils import timezone
 from stitchweb.review.models import Adjudication, Assignment, Change, Draft, Project, Remark, Review, Reviewer
 from stitchweb.review.services.audit import record
 
-OF_REVIEWERS = ("submit", "skip", "revise", "remark")  # acts whose author the trail forgets as well
+OF_REVIEWERS = ("submit", "skip", "revise", "remark", "hunch")  # acts whose author the trail forgets as well
 
 
 def forget_overdue() -> list[Project]:

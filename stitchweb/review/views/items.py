@@ -31,6 +31,11 @@ from stitchweb.review.services.reviews import NotComplete, content_of, save_draf
 from stitchweb.review.views.settling import relabel
 from stitchweb.runs.spread import WISHES
 
+ACTS = (
+    ("j", "next line"), ("k", "previous line"), ("]", "next change"), ("[", "previous change"), ("f", "next file"),
+    ("d", "code or changes"), ("h", "hack palette"), ("r", "reason"), ("c", "comment"), ("u", "undo"), ("x", "skip"),
+    ("t", "test a hunch"),
+)  # fmt: skip
 SURES = ((1, "low"), (2, "medium"), (3, "high"))
 
 
@@ -150,6 +155,7 @@ def _page(request: HttpRequest, row: Assignment, found: list[Problem], status: i
         "families": [(f, [(str(k), WORDS[k].does) for k in f.kinds]) for f in FAMILIES],
         "skip_reasons": SKIP_REASONS.items(),
         "sides": SIDES,
+        "acts": ACTS,
         "sures": SURES,
         "done": done,
         "minutes": _minutes(row),

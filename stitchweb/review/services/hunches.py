@@ -1,0 +1,91 @@
+"""Trying out a hunch: the reviewer's change to the candidate or the inputs goes through the same check as any candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import transaction
+from pydantic import ValidationError
+
+from agents.steps import STEP_LIMITS_S
+from gpu_runner.contracts import CandidateFiles, CheckTask, Limits, Source
+from stitchweb.programs.uploads import check_source
+from stitchweb.review.blind import HIDDEN, REFERENCE_FILE, mask_of, scored_files
+from stitchweb.review.models import Held, Hunch, Item
+from stitchweb.review.services.audit import named, record
+from stitchweb.review.services.queue import QueueRefused, locked
+from stitchweb.runs import jobbook
+from stitchweb.runs.history import view_of
+from stitchweb.runs.models import JobState
+from stitchweb.teams.models import User
+
+MOST = 40  # of one item
+OPEN = (JobState.QUEUED, JobState.CLAIMED)
+
+
+@transaction.atomic
+def try_out(user: User, assignment_pk: int, texts: Mapping[str, str], note: str = "") -> Hunch:
+    """Have the Verifier check the candidate with these texts in place of its own. `texts`: by path, as the page showed them.
+
+    QueueRefused when nothing could be checked, or another hunch of this item is under way.
+    """
+    row = locked(user, assignment_pk)
+    if row.state == Held.SKIPPED:
+        raise QueueRefused("You skipped this item, so it went to others.")
+    so_far = list(Hunch.objects.filter(assignment=row).select_related("job"))
+    if any(h.job and h.job.state in OPEN for h in so_far):
+        raise QueueRefused("Your last hunch is being checked. Wait for it: the runner does one thing at a time.")
+    if len(so_far) >= MOST:
+        raise QueueRefused(f"{MOST} hunches on one item are enough.")
+    changed = _changed(row.item, texts)
+    made = Hunch.objects.create(
+        assignment=row, number=len(so_far) + 1, changed=changed, note=note[:400],
+        job=jobbook.create_trial(row.item.run.revision, _task(row.item, changed)),
+    )  # fmt: skip
+    record(user, row.item.project_id, "hunch", named(row.item), new={"number": made.number, "changed": sorted(changed)})
+    return made
+
+
+def _changed(item: Item, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts that differ from what is stored, as the page masks it."""
+    files, mask = scored_files(item), mask_of(item, view_of(item.run_id))
+    stored = {**files.get("candidate", {}), REFERENCE_FILE: files.get("reference", {}).get(REFERENCE_FILE, "")}
+    changed = {}
+    for path, text in texts.items():
+        said = text.replace("\r\n", "\n").replace("\x00", "")
+        if path not in stored or said.strip() == mask.code(stored[path]).strip():
+            continue
+        if HIDDEN in said:
+            raise QueueRefused(f"{path} holds {HIDDEN} in place of a name. Write something else there, then try again.")
+        changed[path] = said
+    return changed
+
+
+def _task(item: Item, changed: Mapping[str, str]) -> CheckTask:
+    files, options = scored_files(item), item.run.load().options
+    reference = changed.get(REFERENCE_FILE, item.run.revision.text)
+    problems = check_source(reference, REFERENCE_FILE, item.run.revision.entry)
+    if problems:
+        raise QueueRefused(f"{REFERENCE_FILE} cannot be a program: {problems[0].sentence}")
+    try:
+        candidate = CandidateFiles(files={path: changed.get(path, text) for path, text in files.get("candidate", {}).items()})
+    except ValidationError as error:
+        raise QueueRefused(f"This cannot be a candidate: {error.errors()[0]['msg']}.") from error
+    return CheckTask(
+        target=options.target, limits=Limits(wall_s=STEP_LIMITS_S["check"]), candidate=candidate,
+        source=Source(text=reference, entry=item.run.revision.entry), protocol=options.protocol, mode=options.mode,
+        precision=options.precision,
+    )  # fmt: skip
+
+
+@transaction.atomic
+def attach(user: User, assignment_pk: int, number: int, dimension: str) -> None:
+    """Make a hunch evidence for a dimension, or, with an empty one, evidence no more. QueueRefused after the submission."""
+    row = locked(user, assignment_pk)
+    if row.state == Held.SUBMITTED:
+        raise QueueRefused("This review is submitted: its evidence stays as it is.")
+    if dimension and dimension not in row.item.project.rubric.parsed.by_key:
+        raise QueueRefused("The rubric has no such dimension.")
+    if not Hunch.objects.filter(assignment=row, number=number).update(attached=dimension):
+        raise QueueRefused("There is no such hunch.")
+    record(user, row.item.project_id, "hunch", named(row.item), new={"number": number, "attached": dimension})
