@@ -85,13 +85,14 @@ def record_nsys(nsys: str, out: Path, program: Sequence[str], place: Place) -> t
     done = place.run(tools.nsys_profile(nsys, out, program))
     if done.status is None:
         return None, _no_answer("Nsight Systems", done)
-    output = done.output
+    output, ended = done.output, None
     if ".qdstrm" in _left(place, out) and ".nsys-rep" not in _left(place, out):
         for importer in tools.importers(_installation(nsys)):
-            output += place.run(tools.nsys_import(str(importer), out)).output
+            imported = place.run(tools.nsys_import(str(importer), out))
+            output, ended = output + imported.output, imported.status
             if ".nsys-rep" in _left(place, out):
                 break
-    outcome = tools.nsys_outcome(done.status, _left(place, out), output)
+    outcome = tools.nsys_outcome(done.status, _left(place, out), output, ended)
     if outcome.status != "measured":
         return None, outcome
     export = tools.nsys_export(nsys, out)

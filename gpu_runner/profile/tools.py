@@ -127,8 +127,9 @@ def missing_libraries(text: str) -> list[str]:
     return sorted(set(_MISSING.findall(text)) | set(_NO_LIBRARY.findall(text)))
 
 
-def nsys_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
-    """What a recording came to: `left` are the suffixes of the files that are there."""
+def nsys_outcome(status: int, left: Iterable[str], output: str = "", importer: int | None = None) -> Outcome:
+    """What a recording came to: `left` are the suffixes of the files that are there, `importer` the exit status of the importer
+    beside it, None where none was tried or it did not come to an end."""
     suffixes = set(left)
     if ".nsys-rep" in suffixes:
         if status == 0:
@@ -137,12 +138,15 @@ def nsys_outcome(status: int, left: Iterable[str], output: str = "") -> Outcome:
     if ".qdstrm" in suffixes:
         missing = missing_libraries(output)
         named = ", ".join(f"{name} ({PACKAGES[name]} in Debian and Ubuntu)" if name in PACKAGES else name for name in missing)
-        sentence = (
-            f"QdstrmImporter cannot start: {named} is missing. Install it, then profile again."
-            if named
-            else "Nsight Systems left a raw recording (.qdstrm) that no QdstrmImporter beside it made a report of"
-            f"{last_words(output)}: install its host folder."
-        )
+        if named:
+            sentence = f"QdstrmImporter cannot start: {named} is missing. Install it, then profile again."
+        elif importer:
+            ended = f"by signal {-importer}" if importer < 0 else f"with {importer}{last_words(output)}"
+            sentence = f"Nsight Systems left a raw recording (.qdstrm), and the QdstrmImporter beside it ended {ended}."
+        else:
+            sentence = (
+                "Nsight Systems left a raw recording (.qdstrm) and no QdstrmImporter is beside it: install its host folder."
+            )
         return Outcome("unavailable", "no_importer", sentence)
     if status == 0:
         return Outcome(

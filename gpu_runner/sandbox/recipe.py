@@ -20,6 +20,7 @@ from gpu_runner.sandbox.spec import Tool
 
 CHILD_FOLDER = Path(__file__).resolve().parent.parent / "child"
 CHILD_INSIDE = "/stitch/child"
+PASSWD, PASSWD_INSIDE = Path(__file__).resolve().parent / "passwd", "/etc/passwd"
 JOB_INSIDE = "/job"
 SCRATCH_INSIDE = "/tmp"  # noqa: S108 - the sandbox's own, as is the next
 SHARED_INSIDE = "/dev/shm"  # noqa: S108
@@ -206,6 +207,9 @@ def bubblewrap(
         o += ["--perms", mode, "--size", str(mib * MIB), "--tmpfs", place]
     binds = {path: str(path) for path in [*_python(config), *(tool.folders if tool else ())]}
     binds[CHILD_FOLDER] = CHILD_INSIDE
+    if tool is not None and tool.talks:
+        # Nothing of the machine's: one line, for tools that ask who runs them (Nsight's host programs abort while they load).
+        binds[PASSWD] = PASSWD_INSIDE
     for path, inside in sorted(binds.items(), key=lambda bind: len(Path(bind[1]).parts)):
         o += ["--ro-bind", reachable(path), inside]
     o += ["--remount-ro", "/dev", "--remount-ro", "/"]

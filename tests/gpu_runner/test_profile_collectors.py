@@ -97,7 +97,7 @@ def test_missing_libraries_are_found_in_what_is_printed(text, wanted):
             [".qdstrm"],
             "Unable to retrieve the importer version",
             "no_importer",
-            "of (Unable to retrieve the importer version): install",
+            "no QdstrmImporter is beside it",
         ),
         (
             0,
@@ -181,6 +181,14 @@ def test_an_importer_that_cannot_start_names_the_library_it_misses(tmp_path):
     assert (path, outcome.reason) == (None, "no_importer")
     wanted = "libdw.so.1 (package libdw1 in Debian and Ubuntu) is missing. Install it, then profile again."
     assert outcome.sentence == f"QdstrmImporter cannot start: {wanted}"
+
+
+@pytest.mark.parametrize(("end", "said"), [("kill -ABRT $$", "by signal 6"), ("echo bad; exit 3", "with 3 (bad)")])
+def test_an_importer_that_fails_is_not_said_to_be_missing(tmp_path, end, said):
+    nsys = installation(tmp_path, 'touch "$2.qdstrm"', end)
+    path, outcome = record_nsys(nsys, tmp_path / "r", ("true",), ThisMachine())
+    assert (path, outcome.reason) == (None, "no_importer")
+    assert outcome.sentence.endswith(f"the QdstrmImporter beside it ended {said}.")
 
 
 def test_no_importer_no_tool_and_no_export_have_reasons_of_their_own(tmp_path):

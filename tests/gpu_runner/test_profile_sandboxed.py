@@ -91,6 +91,14 @@ def test_nsys_runs_around_the_program_inside_of_the_sandbox(tools, collectors, c
     assert "Nsight Systems: measured" in collectors.said[-1].payload["text"]
 
 
+def test_a_tool_that_asks_who_runs_it_is_told_and_no_more(tools, collectors):
+    known = '[ "$(id -un)" = sandbox ] && [ "$(wc -l < /etc/passwd)" = 1 ] || exit 7; touch "$out.nsys-rep"'
+    tools(nsys=NSYS.format(program=TO_PROGRAM, record=known))
+    made = collectors()
+    made.nsys(3)
+    assert outcomes(made) == [("nsys", "measured", "")], made.done[0].outcome.sentence
+
+
 def test_a_program_that_fails_under_the_tool_is_the_reason(tools, collectors):
     tools(nsys=NSYS.format(program=TO_PROGRAM, record='touch "$out.nsys-rep"'))
     made = collectors(PLAIN.replace("F.gelu(self.norm(x))", "x.no_such_method()"))
