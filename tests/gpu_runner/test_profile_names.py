@@ -90,16 +90,15 @@ def test_one_kernel_as_two_tools_write_it():
     assert signature("k<4>(int)") != signature("k<8>(int)")
 
 
-SUM = (
-    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::"
-    "sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4, 4> >"
-    "(at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::operator()(at::"
-    "TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4, 4>)"
+FUNCTOR = (
+    "at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::operator()"
+    "(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4, 4>"
 )
+SUM = f"void at::native::reduce_kernel<512, 1, {FUNCTOR} >({FUNCTOR})"
 SUM_OF_NSYS = (
-    "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::"
-    "sum_functor<float, float, float>::operator ()(at::TensorIterator &)::[lambda(float, float) (instance 1)]>, unsigned int, "
-    "float, (int)4, (int)4>>(T3)"
+    "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, "
+    "at::native::sum_functor<float, float, float>::operator ()(at::TensorIterator &)::[lambda(float, float) (instance 1)]>, "
+    "unsigned int, float, (int)4, (int)4>>(T3)"
 )
 
 
