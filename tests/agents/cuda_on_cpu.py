@@ -9,7 +9,7 @@ from gpu_runner.contracts import CandidateFiles
 
 HERE = Path(__file__).parent
 SHIMS = ("cuda_on_cpu.h", "tensor_cores_on_cpu.h")
-SPLIT = ("split.cuh", "gemm_tf32.cuh", "pack_half.cuh", "gemm_half.cuh", "wgmma.cuh")
+SPLIT = ("split.cuh", "gemm_tf32.cuh", "pack_half.cuh", "gemm_half.cuh", "wgmma.cuh", "attention_half.cuh")
 LAUNCH = re.compile(r"(\w+)<<<(\d+), (\d+), 0, stream>>>\((.*?)\);", re.DOTALL)
 # In the templates of split products, blocks and threads are expressions.
 TEMPLATE_LAUNCH = re.compile(r"(\w+(?:<\w+(?:, \w+)*>)?)<<<unsigned\((.*?)\), (\w+), [\w()]+, stream>>>\((.*?)\);", re.DOTALL)
@@ -22,7 +22,7 @@ def on_cpu(candidate: CandidateFiles) -> CandidateFiles:
         name = Path(path).name
         if path.endswith(".cu"):
             path = path.removesuffix(".cu") + ".cpp"
-            shim = SHIMS["gemm_" in text]
+            shim = SHIMS["gemm_" in text or "attention_" in text]
             text = f'#include "{shim}"\n' + LAUNCH.sub(r"fibers::launch(\2, \3, [=] { \1(\4); });", text)
         elif name in SPLIT:
             text = template_on_cpu(name, text)

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 
-from agents.engineers.offline import split_products
+from agents.engineers.offline import attention, split_products
 from agents.engineers.offline.coder import write_candidate
 from agents.engineers.offline.costs import Ceilings
 from agents.engineers.offline.graph import View
@@ -37,6 +37,9 @@ PROGRAMS = {
         "self.n = nn.BatchNorm2d(16)", "x, t"),
     "skinny": program("return self.a(x)", "torch.randn(64, 4096)", "self.a = nn.Linear(4096, 4096)"),
     "gapped operand": program("return x[:, ::2] @ y", "torch.randn(1024, 2048), torch.randn(1024, 1024)", "", "x, y"),
+    "attention of many heads": program(
+        "s = (q @ k.transpose(-2, -1) * 0.125).masked_fill(m == 0, float('-inf'))\nreturn s.softmax(-1) @ v",
+        "*(torch.randn(8, 12, 1024, 64) for _ in range(3)), torch.ones(1024, 1024)", "", "q, k, v, m"),
     "many small": program("for _ in range(6):\n    x = torch.sin(x) + 1\nreturn x", "torch.randn(8, 8)"),
     "changes its input": program(
         "x.add_(1)\nx.mul_(2)\nx.sub_(y)\nreturn x.sum()", "torch.randn(8, 8), torch.randn(8, 8)", "", "x, y"),
@@ -69,6 +72,24 @@ SPLIT = {  # played as split products, though far too small for them
         "return torch.relu(self.w @ x) + 1", "torch.randn(3, 30, 36)", "self.w = nn.Parameter(torch.randn(50, 30))"),
     "linear, transposed after": program(
         "return self.a(x).transpose(0, 1).contiguous() * 2", "torch.randn(7, 30, 40)", "self.a = nn.Linear(40, 64)"),
+    "attention as PyTorch has it": program(
+        "q, k, v = (y.view(2, 40, 3, 20).transpose(1, 2) for y in x.split(60, dim=2))\n"
+        "return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(2, 40, 60)",
+        "torch.randn(2, 40, 180)"),
+    "attention with a mask and a scale": program(
+        "y = F.scaled_dot_product_attention(q, k, v, attn_mask=m > -1, scale=0.3)\n"
+        "return y + F.scaled_dot_product_attention(q, k, v, attn_mask=m[:, :, :1])",
+        "torch.randn(2, 3, 33, 24), torch.randn(2, 3, 70, 24), torch.randn(2, 3, 70, 16), torch.randn(2, 1, 33, 70)", "",
+        "q, k, v, m"),
+    "attention written out": program(
+        "q, k, v = (y.view(2, 40, 3, 20).transpose(1, 2) for y in x.split(60, dim=2))\n"
+        "s = (q @ k.transpose(-2, -1) / 4 + self.bias).masked_fill(m == 0, float('-inf'))\n"
+        "return self.drop(s.softmax(-1)) @ v",
+        "torch.randn(2, 40, 180), torch.tril(torch.ones(40, 40))",
+        "self.bias = nn.Parameter(torch.randn(3, 1, 40))\nself.drop = nn.Dropout(0.1)", "x, m"),
+    "attention of one batch": program(
+        "return torch.bmm(F.softmax(torch.bmm(q, k.transpose(1, 2)) * 0.2, dim=2), v)",
+        "torch.randn(3, 33, 24), torch.randn(3, 70, 24), torch.randn(3, 70, 17)", "", "q, k, v"),
     "few tiles and long sums": program("return F.gelu(self.a(x)) + x", "torch.randn(20, 600)", "self.a = nn.Linear(600, 600)"),
 }  # fmt: skip
 TARGETS = {"sm_90": (4.0e12, 51e12), "sm_80": (1.5e12, 19e12)}
@@ -92,7 +113,8 @@ def main() -> None:
         source = {**SMALL, **TRAIN, **LONG}[name]
         mode = "train" if "training" in name else "eval"
         print(json.dumps(run(name, source, mode, "sm_90") | {"target": "played"}))
-    split_products.LEAST_FLOPS, split_products.WORTHWHILE = 0.0, float("inf")
+    for module in (attention, split_products):
+        module.LEAST_FLOPS, module.WORTHWHILE = 0.0, float("inf")
     for name, source in SPLIT.items():
         print(json.dumps(run(name, source, "eval", "sm_90") | {"target": "played"}))
 

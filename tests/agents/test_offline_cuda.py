@@ -18,6 +18,7 @@ PLAYED = (
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
     "few long rows in training", "whole images",
 )  # fmt: skip
+HEADS = "{q, 40, 180, 7200, 20}, {k, 40, 180, 7200, 20}, {v, 20, 180, 7200, 20}, {2, 3}, 20,"
 SPLIT = {  # how the operands of each are read: along their sums or not, whether the batch shares them
     "scores of heads, scaled and masked": "<true, true, 64, 1>({x, 40, 120, 4800, 20}, {w, 40, 120, 4800, 20}, {2, 3}, 20,",
     "values of heads, then transposed": "<true, false, 64, 1>({x, 33, 41, 0, 1353}, {w, 20, 20, 0, 820}, {1, 6}, 41,",
@@ -25,6 +26,10 @@ SPLIT = {  # how the operands of each are read: along their sums or not, whether
     "added to a batch, with factors": "<true, true, 64, 1>({x, 30, 70, 0, 2100}, {w, 40, 70, 0, 2800}, {1, 4}, 70,",
     "one left operand for a batch": "<true, false, 64, 1>({x, 50, 30}, {w, 36, 36, 0, 1080}, {1, 3}, 30,",
     "linear, transposed after": "<true, true, 64, 1>({x, 210, 40}, {w, 64, 40}, {1, 1}, 40,",
+    "attention as PyTorch has it": f"<true, true, false>({HEADS}",
+    "attention with a mask and a scale": "({q, 33, 24, 2376, 792}, {k, 70, 24, 5040, 1680}, {v, 16, 16, 3360, 1120}, {2, 3},",
+    "attention written out": f"<true, true, false>({HEADS}",
+    "attention of one batch": "<true, true, false>({q, 33, 24, 0, 792}, {k, 70, 24, 0, 1680}, {v, 17, 17, 0, 1190}, {1, 3},",
     "few tiles and long sums": "<true, true, 64, 5>({x, 20, 600}, {w, 600, 600}, {1, 1}, 600,",
 }
 Written = dict[tuple[str, str], dict[str, Any]]
@@ -61,6 +66,13 @@ def test_a_product_that_splitting_cannot_help_stays_with_the_library(written: Wr
     assert "split" not in written[name, "sm_90"]["kinds"]
 
 
+def test_attention_is_one_kernel_on_the_architecture_that_has_it(written: Written) -> None:
+    kinds = written["attention of many heads", "sm_90"]["kinds"]
+    assert kinds["attention"] > 2
+    assert "split" not in kinds
+    assert "attention" not in written["attention of many heads", "sm_80"]["kinds"]
+
+
 def test_operands_are_read_as_they_lie(written: Written) -> None:
     source = written["both operands turned", "sm_90"]["files"]["kernels/k1_matmul_relu.cu"]
     assert (
@@ -90,12 +102,12 @@ def test_kernels_played_thread_by_thread_compute_what_the_reference_does(written
 @pytest.mark.parametrize("name", SPLIT)
 def test_operands_of_a_batch_are_read_as_they_lie(written: Written, name: str) -> None:
     row = written[name, "played"]
-    assert "split" in row["kinds"]
+    assert ("attention" if "attention" in name else "split") in row["kinds"]
     assert SPLIT[name] in row["launches"][0].replace("tf32::Operand", "")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["both operands turned", "norm and loss"])
+@pytest.mark.parametrize("name", ["both operands turned", "norm and loss", "attention of many heads"])
 def test_written_kernels_compile(written: Written, tmp_path: Path, name: str) -> None:
     row = written[name, "sm_90"]
     files = {path: text for path, text in row["files"].items() if path.startswith("kernels/")}

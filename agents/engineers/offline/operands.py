@@ -56,7 +56,7 @@ class Operands:
 
 
 @dataclass(frozen=True)
-class _Matrices:
+class Matrices:
     """A tensor's last two dimensions as (size, stride) of rows and depth, and its batch."""
 
     name: str
@@ -71,7 +71,7 @@ def operands_of(view: View, node: GraphNode) -> Operands | None:
     result = view.spec(node.name)
     if places is None or result is None or result.dtype != "float32" or len(result.shape) < 2 or not is_dense(result):
         return None
-    left, right = (_matrices(view, ref(argument(node, place, ""))) for place in places)
+    left, right = (matrices_of(view, ref(argument(node, place, ""))) for place in places)
     if left is None or right is None:
         return None
     if node.target != "aten.linear.default":
@@ -83,22 +83,22 @@ def operands_of(view: View, node: GraphNode) -> Operands | None:
         return None
     added, alpha, beta = extras
     rank = len(result.shape) - 2
-    merged = _merge(_broadcast(left, rank), _broadcast(right, rank))
+    merged = _merge(broadcast(left, rank), broadcast(right, rank))
     if merged is None:
         return None
     left, right, sizes = merged
-    a, b = _side(left), _side(right)
+    a, b = side_of(left), side_of(right)
     if a is None or b is None or math.prod(sizes) * a.rows * b.rows != result.numel:
         return None
     return Operands(a, b, sizes, added, alpha, beta)
 
 
-def _matrices(view: View, name: str | None) -> _Matrices | None:
+def matrices_of(view: View, name: str | None) -> Matrices | None:
     spec = view.spec(name) if name is not None else None
     if name is None or spec is None or spec.dtype != "float32" or len(spec.shape) < 2:
         return None
     pairs = tuple(zip(spec.shape, spec.stride, strict=True))
-    return _Matrices(name, pairs[:-2], pairs[-2], pairs[-1])
+    return Matrices(name, pairs[:-2], pairs[-2], pairs[-1])
 
 
 def _added(view: View, node: GraphNode) -> tuple[str | None, float, float] | None:
@@ -111,13 +111,13 @@ def _added(view: View, node: GraphNode) -> tuple[str | None, float, float] | Non
     return (ref(argument(node, 2, "bias")) if node.target == "aten.linear.default" else None), 1.0, 1.0
 
 
-def _broadcast(x: _Matrices, rank: int) -> _Matrices:
+def broadcast(x: Matrices, rank: int) -> Matrices:
     """With `rank` dimensions of batch, of stride 0 where the tensor has no such dimension or one of size 1."""
     pairs = [(1, 0)] * (rank - len(x.batch)) + [(size, stride if size > 1 else 0) for size, stride in x.batch]
     return replace(x, batch=tuple(pairs))
 
 
-def _merge(left: _Matrices, right: _Matrices) -> tuple[_Matrices, _Matrices, tuple[int, int]] | None:
+def _merge(left: Matrices, right: Matrices) -> tuple[Matrices, Matrices, tuple[int, int]] | None:
     """The batch as two dimensions. What only `left` varies along, in step with its rows, becomes further rows of it."""
     batch = [
         (max(a, b), p, q) for (a, p), (b, q) in zip(left.batch, right.batch, strict=True) if max(a, b) > 1
@@ -143,7 +143,7 @@ def _merge(left: _Matrices, right: _Matrices) -> tuple[_Matrices, _Matrices, tup
     return sides[0], sides[1], (whole[0][0], whole[1][0])
 
 
-def _side(x: _Matrices) -> Side | None:
+def side_of(x: Matrices) -> Side | None:
     (rows, step), (depth, stride) = x.rows, x.depth
     outer, inner = (pair[1] for pair in x.batch)
     if stride == 1 or depth == 1:

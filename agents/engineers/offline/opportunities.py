@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agents.engineers.offline.attention import find_attention
 from agents.engineers.offline.costs import Ceilings, eager_s
 from agents.engineers.offline.fusions import find_fusions
 from agents.engineers.offline.graph import View, short
@@ -20,7 +21,7 @@ from agents.engineers.offline.split_products import find_split_products
 from gpu_runner.contracts import Graph
 
 ON_CPU = (find_recurrent, find_products, find_fusions)
-ON_GPU = (find_split_products, find_fusions, find_replay)
+ON_GPU = (find_attention, find_split_products, find_fusions, find_replay)
 CHANNELS_LAST = "channels-last/"  # begins the keys of that way's regions
 
 

@@ -73,7 +73,7 @@ def epilogue_of(
     def fits(names: list[str]) -> bool:
         try:
             nest = make_nest(view, names, seed, columns)
-            return _covers(nest, rows, columns) and (not in_place or any(is_full(nest, store) for store in nest.stores))
+            return covers(nest, rows, columns) and (not in_place or any(is_full(nest, store) for store in nest.stores))
         except NotFusible:
             return False
 
@@ -98,7 +98,7 @@ def epilogue_of(
     return group
 
 
-def _covers(nest: Nest, rows: int, columns: int) -> bool:
+def covers(nest: Nest, rows: int, columns: int) -> bool:
     """Whether the nest walks exactly the product's result, row by row as the sums come, its last dimension as the vector."""
     if nest.reduced or len(nest.kept) != 1 or nest.kept[0].size != columns:
         return False

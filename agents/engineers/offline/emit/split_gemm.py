@@ -94,13 +94,13 @@ def emit_split_product(product: Product, operands: Operands, tiling: Tiling, ter
         sides = (operands.left, operands.right)
         along = ", ".join(str(side.along_k).lower() for side in sides)
         outer, inner = operands.batch
-        given = f"{_operand('x', sides[0])}, {_operand('w', sides[1])}, {{{outer}, {inner}}}, {k}"
+        given = f"{operand('x', sides[0])}, {operand('w', sides[1])}, {{{outer}, {inner}}}, {k}"
         call = f"half_split::launch<{along}, {columns}, {parts}>" if half else f"tf32::launch<{along}>"
         out(f"return {call}({given}, {'workspace' if half else 'nullptr'}, Finish{{{labels}}}, stream);")
     scratch = (workspace_floats(operands, tiling),) if half else ()
     return product.end(out, tail, HEADERS[terms], scratch)
 
 
-def _operand(pointer: str, side: Side) -> str:
+def operand(pointer: str, side: Side) -> str:
     strides = f", {side.outer}, {side.inner}" if side.outer or side.inner else ""
     return f"tf32::Operand{{{pointer}, {side.rows}, {side.lead}{strides}}}"

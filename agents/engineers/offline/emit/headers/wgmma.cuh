@@ -1,6 +1,7 @@
-// The instructions of sm_90 that gemm_half.cuh is made of: barriers in shared memory, bulk copies that complete on one, and wgmma.
+// The instructions that gemm_half.cuh and attention_half.cuh are made of: barriers in shared memory, bulk copies that complete on
+// one, and wgmma, all of sm_90; and some on numbers.
 #pragma once
-#include <cuda_runtime.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
 
@@ -31,6 +32,18 @@ template <int COUNT>
 __device__ __forceinline__ void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+// 2^x, to two units of the last place.
+__device__ __forceinline__ float power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+// Two fp16 numbers in a register, the first in its lower half, and back.
+__device__ __forceinline__ uint32_t two_halves(float first, float second) {
+    const __half2 both = __floats2half2_rn(first, second);
+    return *reinterpret_cast<const uint32_t*>(&both);
+}
+__device__ __forceinline__ float2 two_floats(uint32_t halves) { return __half22float2(*reinterpret_cast<const __half2*>(&halves)); }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 // c += A B^T for 64 × 16 of A and 128 × 16 of B in shared memory; c = A B^T where `adds` is 0.
@@ -64,6 +77,19 @@ __device__ __forceinline__ void multiply(float (&c)[32], uint64_t a, uint64_t b,
           "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
           "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
         : "l"(a), "l"(b), "r"(adds));
+}
+// The same with 64 × 16 of A in registers: a warp holds 16 rows of it, as it does of a result of multiply().
+__device__ __forceinline__ void multiply(float (&c)[32], const uint32_t* a, uint64_t b, int adds) {
+    asm volatile(
+        "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, adds, 1, 1, 0;\n}"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
 }
 __device__ __forceinline__ void multiply_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
