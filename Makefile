@@ -8,10 +8,11 @@ DEV_HASH   := $(shell cat requirements.txt requirements-dev.txt constraints.txt 
 RUN_READY  := .venv/.run-$(PIN_HASH)
 DEV_READY  := .venv/.dev-$(DEV_HASH)
 PYTEST     := $(PYTHON_BIN) -m pytest
+ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run up setup setup-dev browser test test-slow test-gpu lint lint-python lint-types lint-imports lint-templates \
-        lint-django lint-docs format bench screens lock licences gallery clean distclean
+.PHONY: help run up setup setup-dev browser postgresql test test-slow test-gpu lint lint-python lint-types lint-imports \
+        lint-templates lint-django lint-docs format bench screens lock licences gallery clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,8 +24,10 @@ setup: $(RUN_READY) ## only the virtual environment that `make run` needs
 
 setup-dev: $(DEV_READY) ## the virtual environment of tests and checks
 
-test: $(DEV_READY) browser ## the whole suite but what needs minutes or a GPU
-	$(PYTEST) -q -m "not slow and not gpu" $(ARGS)
+# On two workers: see tests/conftest.py for what shares one. What a database does under several people is tested on both.
+test: $(DEV_READY) browser postgresql ## the whole suite but what needs minutes or a GPU
+	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadgroup --durations 15 $(ARGS)
+	$(PYTHON_BIN) tools/with_postgres.py $(PYTEST) -q -m "not slow and not gpu and not sqlite" $(ON_BOTH)
 
 test-slow: $(DEV_READY) browser ## the tests that take minutes
 	$(PYTEST) -q -m "slow and not gpu" $(ARGS)
@@ -88,6 +91,10 @@ distclean: clean ## also remove .venv; keeps data
 
 browser: $(DEV_READY)
 	@sh tools/browser.sh
+
+postgresql:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		sh tools/system.sh postgresql "the tests of what a database does under several people"
 
 $(RUN_READY):
 	@sh tools/venv.sh $@ requirements.txt

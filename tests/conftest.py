@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+TESTS = Path(__file__).parent
+HANDS = ("gpu_runner", "hacks")
 
 if TYPE_CHECKING:
     from stitchweb.programs.models import Revision
@@ -15,6 +19,14 @@ if TYPE_CHECKING:
 def pytest_configure(config: pytest.Config) -> None:
     # The static files are collected by `manage.py up`; tests serve pages without them.
     config.addinivalue_line("filterwarnings", "ignore:No directory at")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With two workers, one has the hands and whatever measures, the other all the rest: no two measurements get in each
+    other's way, and each worker meets its tests in one order."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        item.add_marker(pytest.mark.xdist_group("hands" if folder in HANDS else "site"))
 
 
 REFERENCE = '''import torch

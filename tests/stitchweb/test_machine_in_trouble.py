@@ -22,8 +22,6 @@ from tests.conftest import REFERENCE, World
 from tests.stitchweb.test_pages_upload import OPTIONS
 
 NEW = REFERENCE + "# new\n" + "# filler\n" * 50_000
-ONLY_POSTGRES = pytest.mark.skipif("connection.vendor != 'postgresql'", reason="run with DATABASE_URL=postgresql://…")
-ONLY_SQLITE = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite lets a test fill and lock it")
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def full_database() -> Iterator[None]:
 
 
 @pytest.mark.django_db
-@ONLY_SQLITE
+@pytest.mark.sqlite
 @pytest.mark.parametrize("once", ["", "a-word-of-this-form"])
 def test_a_full_database_is_told_beside_the_text_that_was_sent(client: Client, once: str) -> None:
     with full_database():
@@ -103,7 +101,7 @@ def test_any_other_page_has_a_page_for_it(
 
 
 @pytest.mark.django_db(transaction=True)
-@ONLY_SQLITE
+@pytest.mark.sqlite
 def test_a_database_that_stays_locked_is_told_and_nothing_is_lost(client: Client) -> None:
     settings = connection.settings_dict
     connection.close()
@@ -136,7 +134,7 @@ def test_a_database_that_stays_locked_is_told_and_nothing_is_lost(client: Client
 
 
 @pytest.mark.django_db(transaction=True)
-@ONLY_POSTGRES
+@pytest.mark.postgres
 def test_a_table_that_stays_locked_is_told_and_nothing_is_lost(client: Client) -> None:
     import psycopg
 
