@@ -48,6 +48,8 @@ class Model(torch.nn.Module):
         out = torch.empty_like(x)
         for part in PARTS:
             torch.tanh(x[part], out=out[part])
+            for _ in range(AGAIN):
+                torch.tanh(out[part], out=out[part])
         return out
 
 
@@ -58,6 +60,8 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+# The parts must be nearly all of a call: new pages for the result are the same on both sides, and are no part of 10 or 11.
+PROGRAM = PROGRAM.replace("AGAIN", "7")
 TEN, ELEVEN = "range(10)", "(*range(10), 0)"  # the eleventh part is the first once more
 SLACK = [1e-5]  # both sides compute the same
 NEIGHBOUR = """
