@@ -28,9 +28,12 @@ from stitchweb.review.content import Content, Score  # noqa: E402
 from stitchweb.review.disputes import disputes_for  # noqa: E402
 from stitchweb.review.label import GivenLabel  # noqa: E402
 from stitchweb.review.models import Assignment, Rubric  # noqa: E402
+from stitchweb.review.services.gold import add_gold  # noqa: E402
+from stitchweb.review.services.hunches import try_out  # noqa: E402
 from stitchweb.review.services.labels import set_adjudicators, settle  # noqa: E402
-from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers  # noqa: E402
+from stitchweb.review.services.projects import Filters, change, create_project, fill, set_reviewers  # noqa: E402
 from stitchweb.review.services.queue import next_assignment  # noqa: E402
+from stitchweb.review.services.remarks import remark_of_reader, remark_of_reviewer  # noqa: E402
 from stitchweb.review.services.reviews import save_draft, submit  # noqa: E402
 from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
 from stitchweb.runs.runners import heard, started  # noqa: E402
@@ -339,12 +342,49 @@ def _disputes(team: Team, owner: User) -> Pages:
     final = GivenLabel(levels=dict.fromkeys(keys, 3), hack_level="none", reason="The costly operator is in the second kernel.")
     settle(sam, project.pk, first.pk, final, after=None, verdict="verified")
     at = f"/review/projects/{project.pk}/"
+    row = Assignment.objects.get(item=first, user=ruth)
+    remark_of_reviewer(ruth, row, "The second kernel reads what the first one wrote.\nWould you call that fused?")
+    remark_of_reader(sam, project.pk, first.pk, "Not fused: it goes through memory.")
     return {
         "review-disagreement": ("sam", f"{at}disagreement/"), "review-settle": ("sam", f"{at}items/{second.pk}/labels/"),
         "review-settled": ("sam", f"{at}items/{first.pk}/labels/"), "review-agreement": ("ada", f"{at}agreement/"),
         "review-disagreement-none": ("ada", f"{at}disagreement/?only=open"),
-        "review-revealed": ("ruth", f"/review/items/{Assignment.objects.get(item=first, user=ruth).pk}/"),
+        "review-revealed": ("ruth", f"/review/items/{row.pk}/"),
     }  # fmt: skip
+
+
+def _calibrated(team: Team, owner: User) -> Pages:
+    """A project with gold items and a pass mark: gina has answered one and tried a hunch on the next."""
+    gina = create_user("gina@example.org", name="Gina")
+    set_role(team, gina, Role.REVIEWER)
+    project = create_project(owner, team, Rubric.objects.get(key="kernels", version=1), "With gold")
+    set_reviewers(owner, project, [gina.pk])
+    add_gold(owner, project)
+    fill(owner, project, Filters())
+    change(owner, project, state="open", guidelines="", minutes=60, pass_mark=70, keep_days=365)
+    scores = {d.key: Score(level=4) for d in project.rubric.parsed.dimensions}
+    done = next_assignment(gina, project)
+    assert done is not None
+    save_draft(gina, done.pk, Content(scores=scores, hack_level="none"))
+    submit(gina, done.pk, {})
+    held = next_assignment(gina, project)
+    assert held is not None
+    for note in ("It does not depend on the input", "Nor on the shape"):
+        hunch = try_out(gina, held.pk, {}, note)
+        told = {"kind": "check", "verdict": "verified", "rows": check_rows()}
+        Job.objects.filter(pk=hunch.job_id).update(state=JobState.DONE, report=told, done_at=timezone.now())
+    at = f"/review/projects/{project.pk}/"
+    return {
+        "review-data": ("ada", f"{at}data/"), "review-trail": ("ada", f"{at}trail/"),
+        "review-calibration": ("ada", f"{at}calibration/"), "review-calibration-own": ("gina", f"{at}calibration/"),
+        "review-answer": ("gina", f"/review/items/{done.pk}/"), "review-gold": ("gina", f"/review/items/{held.pk}/"),
+        "review-hunch": ("gina", f"/review/items/{held.pk}/hunch/"), "closed": ("gina", f"/programs/{_program_of(held)}/"),
+        "review-home-adjudicator": ("sam", "/review/"),
+    }  # fmt: skip
+
+
+def _program_of(row: Assignment) -> int:
+    return row.item.run.revision.program_id
 
 
 def main() -> None:
@@ -353,7 +393,7 @@ def main() -> None:
     owner = User.objects.get(email="ada@example.org")
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     pages |= _reviews(program.team, owner)
-    pages |= _disputes(program.team, owner)
+    pages |= _disputes(program.team, owner) | _calibrated(program.team, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

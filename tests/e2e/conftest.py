@@ -23,5 +23,6 @@ def browser() -> Iterator[Browser]:
 def site() -> Iterator[Site]:
     """The told world with every state of its pages. Shared: who changes something there makes it first."""
     with told_site() as site:
-        site.pages |= {name: place for name, (who, place) in pages_of(site).items() if who == "ada"}
+        site.everybody = pages_of(site)
+        site.pages |= {name: place for name, (who, place) in site.everybody.items() if who == "ada"}
         yield site

@@ -21,7 +21,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Site:
     env: dict[str, str]
     pages: dict[str, str]
     live_pk: int
+    everybody: dict[str, tuple[str, str]] = field(default_factory=dict)  # all states by name: who looks, where
 
     def _python(self, code: str, *args: str) -> str:
         command = [sys.executable, "-c", code, *args]

@@ -129,6 +129,44 @@ def test_review_pages_fit_are_quiet_and_accessible(browser: Browser, site: Site,
         reader.context.close()
 
 
+AFTER = [
+    "review-disagreement",
+    "review-disagreement-none",
+    "review-settle",
+    "review-settled",
+    "review-agreement",
+    "review-revealed",
+    "review-data",
+    "review-trail",
+    "review-calibration",
+    "review-calibration-own",
+    "review-answer",
+    "review-gold",
+    "review-hunch",
+    "review-home-adjudicator",
+    "closed",
+]
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "dark"), (360, "light")])
+def test_pages_after_the_label_fit_are_quiet_and_accessible(browser: Browser, site: Site, width: int, theme: str) -> None:
+    found, readers = {}, {}
+    for name in AFTER:
+        who, path = site.everybody[name]
+        if who not in readers:
+            readers[who] = opened(browser, site, who=who, width=width, theme=theme)
+        page = readers[who]
+        page.complaints.clear()
+        page.goto(site.base + path)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        quiet = [c for c in page.complaints if "403" not in c]
+        if wide != width or quiet or (bad := violations(page)):
+            found[name] = (wide, quiet, bad if wide == width and not quiet else [])
+    assert found == {}
+    for page in readers.values():
+        page.context.close()
+
+
 def test_without_a_script_an_item_is_scored_with_buttons(browser: Browser, site: Site, project: str) -> None:
     page = started(browser, site, "raj", script=False)
     page.fill("[name=new-first]", "3")
