@@ -1,11 +1,12 @@
 """How often a timing claims a difference that is not there, and how often it misses one that is.
 
     python bench/claims.py [--same 200] [--tenth 100] [--protocol quick|strict] [--busy] [--minutes M] [--raw FILE]
+    python bench/claims.py --read FILE
 
 The same program as reference and candidate (A/A), and a candidate that does 10 of the reference's 11 equal parts (a true
 1.10×). Each comparison is what a verification does: warm-up, rounds, the claim's rule; the processes are kept, compile arms and
-second process left out. The two kinds take turns, so that a noisy hour is in both. `--raw` writes the samples, a line per
-comparison: the rules are pure, and can be tried on them again. `--busy`: beside a neighbour that burns a core in bursts of 0 to
+second process left out. The two kinds take turns, so that a noisy hour is in both. `--raw` adds the samples to a file, a line
+per comparison; `--read` measures nothing, and judges all that a file has by the rules as they are now: they are pure. `--busy`: beside a neighbour that burns a core in bursts of 0 to
 200 ms, half of the time.
 """
 
@@ -26,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.report import quantile, show
 from gpu_runner.contracts import PROTOCOLS, Limits, Mode, Precision, Protocol, Source, Speed, TimingReport
-from gpu_runner.evidence import recorded
+from gpu_runner.evidence import recorded, speed_evidence
 from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
 from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
@@ -63,6 +64,7 @@ def get_init_inputs():
 # The parts must be nearly all of a call: new pages for the result are the same on both sides, and are no part of 10 or 11.
 PROGRAM = PROGRAM.replace("AGAIN", "7")
 TEN, ELEVEN = "range(10)", "(*range(10), 0)"  # the eleventh part is the first once more
+HEAD = ("comparison", "trials", "called faster", "called slower", "ratio, 5th to 95th", "interval, half")
 SLACK = [1e-5]  # both sides compute the same
 NEIGHBOUR = """
 import random, time
@@ -115,6 +117,17 @@ def row(name: str, reports: list[TimingReport]) -> tuple[object, ...]:
     return (name, len(reports), *shares, spread, f"{quantile(widths, 0.5):.1%}")
 
 
+def reread(path: Path) -> int:
+    """The table of a file's comparisons, by kind and protocol."""
+    found: dict[tuple[str, str], list[TimingReport]] = {}
+    for line in path.read_text().splitlines():
+        evidence = speed_evidence(json.loads(line))
+        found.setdefault((evidence.facts["kind"], evidence.protocol.id), []).append(timing_report(evidence))
+    rows = [row(f"{name}, {protocol}", reports) for (name, protocol), reports in found.items()]
+    show("Claims of recorded comparisons", HEAD, rows, "torch")
+    return 0
+
+
 @contextmanager
 def neighbour(wanted: bool) -> Iterator[None]:
     """A process that gets in the way."""
@@ -137,7 +150,10 @@ def main() -> int:
     parser.add_argument("--busy", action="store_true", help="beside a bursty neighbour")
     parser.add_argument("--raw", type=Path, help="append the samples there, one JSON line per comparison")
     parser.add_argument("--minutes", type=float, default=25.0, help="for both kinds together")
+    parser.add_argument("--read", type=Path, metavar="FILE", help="judge what --raw wrote, of one call or several")
     options = parser.parse_args()
+    if options.read:
+        return reread(options.read)
     protocol = PROTOCOLS[options.protocol]
     with neighbour(options.busy), ExitStack() as stack:
         raw = stack.enter_context(options.raw.open("a")) if options.raw else None
@@ -156,8 +172,7 @@ def main() -> int:
             said = f"{kind.name} {len(kind.reports)}/{wanted[kind.name]}: {kind.reports[-1].sentence}"
             print(f"{said} {time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
         rows = [row(kind.name, kind.reports) for kind in kinds if kind.reports]
-    head = ("comparison", "trials", "called faster", "called slower", "ratio, 5th to 95th", "interval, half")
-    show(f"Claims under the protocol {protocol.id}{', busy neighbour' if options.busy else ''}", head, rows, "torch")
+    show(f"Claims under the protocol {protocol.id}{', busy neighbour' if options.busy else ''}", HEAD, rows, "torch")
     return 0
 
 
