@@ -6,8 +6,8 @@
 The same program as reference and candidate (A/A), and a candidate that does 10 of the reference's 11 equal parts (a true
 1.10×). Each comparison is what a verification does: warm-up, rounds, the claim's rule; the processes are kept, compile arms and
 second process left out. The two kinds take turns, so that a noisy hour is in both. `--raw` adds the samples to a file, a line
-per comparison; `--read` measures nothing, and judges all that a file has by the rules as they are now: they are pure. `--busy`: beside a neighbour that burns a core in bursts of 0 to
-200 ms, half of the time.
+per comparison; `--read` measures nothing, and judges all that a file has by the rules as they are now: they are pure. `--busy`:
+beside a neighbour that burns a core in bursts of 0 to 200 ms, half of the time.
 """
 
 from __future__ import annotations
