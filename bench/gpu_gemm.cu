@@ -1,5 +1,5 @@
 // The split products in the forms that bench/gpu_gemm.py compares, with one simple functor.
-#include "gemm_half.cuh"
+#include "attention_half.cuh"
 
 namespace {
 struct Finish {
@@ -77,6 +77,35 @@ extern "C" int pack_right_nn(ARGUMENTS) { return pack_right<false>(a, b, bias, o
     }
 ONLY_PRODUCT(128)
 ONLY_PRODUCT(64)
+#endif
+
+#ifdef ALL_FORMS
+namespace {
+struct Scores {
+    static constexpr bool EMPTY_IS_ZERO = true;
+    float scale;
+    bool causal;
+    struct Row {
+        float scale;
+        int last;
+        __device__ __forceinline__ float operator()(int key, float sum) const { return key > last ? -INFINITY : sum * scale; }
+    };
+    __device__ __forceinline__ Row row(int, int query) const { return {scale, causal ? query : 1 << 30}; }
+};
+}  // namespace
+
+// Queries are the left operand and keys the right one; values lie as keys do, `bias` is what they are.
+static int attention(ARGUMENTS, bool causal) {
+    const tf32::Operand values{bias, s.k, s.b_lead, s.b_outer, s.b_inner};
+    return half_split::attention::launch<true, true, false>(s.left(a), s.right(b), values, s.batch(), int(s.k), causal, space,
+                                                            Scores{0.125f, causal}, {out, s.inner * s.m * s.k, s.m * s.k, s.k}, stream);
+}
+extern "C" int attention_all(ARGUMENTS) { return attention(a, b, bias, out, space, s, stream, false); }
+extern "C" int attention_causal(ARGUMENTS) { return attention(a, b, bias, out, space, s, stream, true); }
+extern "C" long attention_workspace(const Sizes& s) {
+    const tf32::Operand values{nullptr, s.k, s.b_lead, s.b_outer, s.b_inner};
+    return half_split::FLAG_FLOATS + s.floats() + half_split::workspace_floats(values, s.batch(), s.n);
+}
 #endif
 
 // Floats of a workspace for up to four parts.

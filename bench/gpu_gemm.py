@@ -1,4 +1,5 @@
-"""The split products on a GPU: right against float64 whatever the shape, layout and numbers, then how fast, variant by variant.
+"""The split products on a GPU, and attention made of them: right against float64 whatever the shape, layout and numbers, then
+how fast, variant by variant.
 
     python bench/gpu_gemm.py [--seconds 80] [--out gemm.json] [--check-only]
 
@@ -24,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gpu_attention
 import torch
 
 HERE = Path(__file__).resolve().parent
@@ -292,19 +294,26 @@ def main() -> int:
         print(f"{len(libraries)} builds in {time.monotonic() - began:.1f} s for {torch.cuda.get_device_name()}", flush=True)
         began = time.monotonic()
         checked = list(checks(libraries["as shipped"]))
-        bad = [row for row in checked if not row["same"] or not row["error"] < LARGEST_ERROR]
+        hopper = torch.cuda.get_device_capability()[0] == 9
+        checked += gpu_attention.checks(libraries["as shipped"].library, compare) if hopper else []
+        bad = [row for row in checked if not row["same"] or not (row["error"] < LARGEST_ERROR or row["ratio"] < 1)]
         for row in bad[:40]:
             print("WRONG", json.dumps(row))
         ordinary = [row["ratio"] for row in checked if row["numbers"] in ("rand", "randn") and "half" in row["function"]]
         worst = f"worst error ratio of fp16 terms on rand and randn {max(ordinary, default=0.0):.2f}"
         print(f"{len(checked)} checks in {time.monotonic() - began:.1f} s, {len(bad)} wrong; {worst}", flush=True)
-        timed = []
+        timed, attention = [], []
+        half = time.monotonic() + (until - time.monotonic()) / 3
+        if hopper and not options.check_only:
+            for row in gpu_attention.timings(libraries["as shipped"].library, half, compare, milliseconds):
+                gpu_attention.show(row)
+                attention.append(row)
         for row in [] if options.check_only else timings(libraries, until):
             show(row)
             timed.append(row)
     if options.out:
         device = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
-        options.out.write_text(json.dumps({**device, "checks": checked, "timings": timed}, indent=1))
+        options.out.write_text(json.dumps({**device, "checks": checked, "timings": timed, "attention": attention}, indent=1))
     return 1 if bad else 0
 
 
