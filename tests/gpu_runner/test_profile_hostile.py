@@ -132,8 +132,8 @@ def test_times_before_the_epoch_and_beyond_the_years(tmp_path):
         ("empty.json", b"", "empty"), ("a.zip", b"PK\x03\x04rest", "zip archive"), ("a.out", b"\x7fELF\2", "a program"),
         ("t.nsys-rep", b"\1\2\3", "nsys export --type=sqlite"), ("t.qdstrm", b"\1\2\3", "QdstrmImporter"),
         ("t.bin", b"\1\2\0\3", "binary"), ("t.txt", b"hello\n", "no table of Nsight Compute"),
-        ("t.json.gz", b"\x1f\x8b\x08garbage", "damaged"), ("t.json.gz", gzip.compress(b"[]" * 9)[:-9], "not valid JSON"),
-        ("t.json.gz", gzip.compress(b'{"traceEvents": [{"a": 1')[:-9], "truncated"),
+        ("t.json.gz", b"\x1f\x8b\x08garbage", "damaged"), ("t.json.gz", gzip.compress(b"[]" * 9, mtime=0)[:-9], "not valid JSON"),
+        ("t.json.gz", gzip.compress(b'{"traceEvents": [{"a": 1', mtime=0)[:-9], "truncated"),
         ("t.sqlite", b"SQLite format 3\0" + bytes(84), "cannot be read"), ("t.sqlite", b"SQLite format 3\0", "cannot be read"),
     ],
 )  # fmt: skip
