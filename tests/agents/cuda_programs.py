@@ -90,6 +90,9 @@ SPLIT = {  # played as split products, though far too small for them
     "attention of one batch": program(
         "return torch.bmm(F.softmax(torch.bmm(q, k.transpose(1, 2)) * 0.2, dim=2), v)",
         "torch.randn(3, 33, 24), torch.randn(3, 70, 24), torch.randn(3, 70, 17)", "", "q, k, v"),
+    "two layers, one kernel": program(
+        "return F.relu(self.b(F.relu(self.a(x))))", "torch.randn(20, 40)",
+        "self.a = nn.Linear(40, 40)\nself.b = nn.Linear(40, 40)"),
     "few tiles and long sums": program("return F.gelu(self.a(x)) + x", "torch.randn(20, 600)", "self.a = nn.Linear(600, 600)"),
 }  # fmt: skip
 TARGETS = {"sm_90": (4.0e12, 51e12), "sm_80": (1.5e12, 19e12)}

@@ -30,6 +30,7 @@ SPLIT = {  # how the operands of each are read: along their sums or not, whether
     "attention with a mask and a scale": "({q, 33, 24, 2376, 792}, {k, 70, 24, 5040, 1680}, {v, 16, 16, 3360, 1120}, {2, 3},",
     "attention written out": f"<true, true, false>({HEADS}",
     "attention of one batch": "<true, true, false>({q, 33, 24, 0, 792}, {k, 70, 24, 0, 1680}, {v, 17, 17, 0, 1190}, {1, 3},",
+    "two layers, one kernel": "<true, true, 64, 1>({x, 20, 40}, {w, 40, 40}, {1, 1}, 40,",
     "few tiles and long sums": "<true, true, 64, 5>({x, 20, 600}, {w, 600, 600}, {1, 1}, 600,",
 }
 Written = dict[tuple[str, str], dict[str, Any]]
@@ -64,6 +65,11 @@ def test_a_large_product_is_split_with_the_terms_that_the_architecture_multiplie
 @pytest.mark.parametrize("name", ["skinny", "gapped operand", "many small"])
 def test_a_product_that_splitting_cannot_help_stays_with_the_library(written: Written, name: str) -> None:
     assert "split" not in written[name, "sm_90"]["kinds"]
+
+
+def test_layers_that_differ_in_nothing_but_names_share_a_kernel(written: Written) -> None:
+    files = written["two layers, one kernel", "played"]["files"]
+    assert [path for path in files if path.endswith(".cpp")] == ["kernels/k1_linear_relu.cpp"]
 
 
 def test_attention_is_one_kernel_on_the_architecture_that_has_it(written: Written) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agents.engineers.offline.emit.expressions import literal
 from agents.engineers.offline.emit.host import Call
-from agents.engineers.offline.emit.split_gemm import HEADERS, Functor, operand
+from agents.engineers.offline.emit.split_gemm import HEADERS, Functor, operand, shape_of
 from agents.engineers.offline.emit.text import Lines, comment
 from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import ACCUMULATOR, Axis, Nest, Value
@@ -102,7 +102,7 @@ class _Chain(Functor):
                 with out.block("__device__ __forceinline__ float operator()(int key, float sum) const {"):
                     names: dict[Value, str] = {}
                     done: set[Axis] = {*nest.outer, nest.kept[0]}
-                    out(f"const long {self.index[nest.kept[0]]} = key;")
+                    out(f"[[maybe_unused]] const long {self.index[nest.kept[0]]} = key;")
                     self._emit_values([nest.stores[0].value], done, names)
                     out(f"return {names[nest.stores[0].value]};")
             with out.block("__device__ __forceinline__ Row row(int number, int query) const {"):
@@ -152,4 +152,5 @@ def emit_attention(
     floats = FLAG_FLOATS + sum(packed_floats(side, heads.batch) for side in sides)
     inputs = (*(side.name for side in sides), *scores.reads)
     call = Call(name, nodes, inputs, (nodes[-1],), says, (floats,))
-    return Written(out.text(), call, (*HEADERS["half"], "attention_half.cuh"))
+    shape = shape_of(out.text(), name, (label for _, label in scores.pointers))
+    return Written(out.text(), call, (*HEADERS["half"], "attention_half.cuh"), shape)

@@ -56,12 +56,21 @@ __global__ void __launch_bounds__(THREADS, 1)
     auto next = [&] {
         if (++stage == STAGES) stage = 0, parity ^= 1;
     };
+    // Heads in bands that occupy all blocks, so that those under way find their keys in L2; in a band the last queries first, which
+    // take the longest when `causal`.
+    const int size = int(batch.size()), band = int(gridDim.x) > tiles_m ? int(gridDim.x) / tiles_m : 1;
+    int number, m;
+    auto place = [&](int tile) {
+        const int first = tile / (band * tiles_m) * band, height = size - first < band ? size - first : band;
+        const int inside = tile - first * tiles_m;
+        number = first + inside % height;
+        m = tiles_m - 1 - inside / height;
+    };
     if (group == 0) {
         fewer_registers<40>();
         if (threadIdx.x == 0)
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
-                // The longest rows first: with a causal mask the last tiles of queries take the most.
-                const int number = tile % int(batch.size()), m = tiles_m - 1 - tile / int(batch.size());
+                place(tile);
                 const unsigned char* q = matrix(queries, batch, number, rows, 1).panels + long(m) * PANEL_BYTES;
                 const unsigned char* k = matrix(keys, batch, number, columns, 1).panels;
                 const unsigned char* v = matrix(values, batch, number, width, k_panels).panels;
@@ -87,7 +96,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         constexpr uint64_t STEP = 32 >> 4, LOW = PLANE >> 4;
         const uint64_t q_high = split::descriptor(q_at + uint32_t(half) * 128), q_low = q_high + (PLANE_BYTES >> 4);
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
-            const int number = tile % int(batch.size()), m = tiles_m - 1 - tile / int(batch.size()), end = key_tiles(m, columns, causal);
+            place(tile);
+            const int end = key_tiles(m, columns, causal);
             const int first_row = m * PANEL_ROWS + half + split::d_row(thread, 0);  // the other is 8 below
             const float* q_unscale = matrix(queries, batch, number, rows, 1).unscale;
             const float* k_unscale = matrix(keys, batch, number, columns, 1).unscale;
