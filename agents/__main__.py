@@ -11,19 +11,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agents.benchmark import benchmark, keep_done, programs, provenance, read_lines
-from agents.engineers import engineer
 from agents.events import Event
 from agents.folder import FolderTaken, RunFolder
 from agents.headless import exit_status, optimize
+from agents.model_options import add_model_options, budget_of, check_engineers, engineers_of, models_of, positive
 from agents.reading import Unreadable, read_program
 from agents.result import line_of, refused_line, sentence_of, verdict_of
-from agents.state import Budget, Options
+from agents.state import ModelChoice, Options, Role
 from agents.summary import latest, table, totals
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
 from gpu_runner.device import resolve_target
@@ -70,14 +71,14 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--resume", action="store_true", help="go on with --out: programs that have a line are left out")
     many.add_argument("--summary", type=Path, metavar="FILE", help="print the totals of a results file, and do nothing else")
     many.add_argument(
-        "--jobs", type=_positive, help="programs under way at once (default: 1; on a GPU one per 4 cores, up to 4)"
+        "--jobs", type=positive, help="programs under way at once (default: 1; on a GPU one per 4 cores, up to 4)"
     )
     many.set_defaults(work=_benchmark)
 
     for command in (one, many):
         command.add_argument("--target", default="cpu", help="cpu, cuda (the first visible device) or sm_90 (default cpu)")
-        command.add_argument("--engineer", default="offline", help="who plans, writes and judges (default offline)")
-        command.add_argument("--attempts", type=_positive, default=12, help="programs to write at most (default 12)")
+        add_model_options(command)
+        command.add_argument("--attempts", type=positive, default=12, help="programs to write at most (default 12)")
         command.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict", help="of the final verification")
         command.add_argument("--mode", choices=[str(m) for m in Mode], default=str(Mode.EVAL))
         command.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
@@ -86,34 +87,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return value
+Models = Mapping[Role, ModelChoice]
 
 
-def _options(given: argparse.Namespace, seconds: float, target: str) -> Options:
+def _options(given: argparse.Namespace, seconds: float, target: str, models: Models = MappingProxyType({})) -> Options:
+    names = engineers_of(given)
     return Options(
         target=target,
-        planner=given.engineer,
-        coder=given.engineer,
-        verifier=given.engineer,
+        planner=names["planner"],
+        coder=names["coder"],
+        verifier=names["verifier"],
+        models=dict(models),
         protocol=PROTOCOLS[given.protocol],
         mode=Mode(given.mode),
         precision=Precision(given.precision),
         require_own_kernels=given.require_own_kernels,
-        budget=Budget(attempts=given.attempts, wall_s=seconds),
+        budget=budget_of(given, seconds),
     )
 
 
-def _able(given: argparse.Namespace) -> str:
-    """The resolved target. HandsError when there is no such device or no such engineer."""
+def _able(given: argparse.Namespace) -> tuple[str, Models]:
+    """The resolved target and the roles' models. HandsError when there is no such device, engineer, model or key."""
     try:
-        engineer(given.engineer)
+        models = models_of(given)
+        check_engineers(given, models)
     except ValueError as error:
         raise HandsError(str(error)) from error
-    return resolve_target(given.target)
+    return resolve_target(given.target), models
 
 
 def _optimize(given: argparse.Namespace, hands: HandsFactory) -> int:
@@ -127,7 +127,7 @@ def _optimize(given: argparse.Namespace, hands: HandsFactory) -> int:
         return status
 
     try:
-        options = _options(given, given.minutes * 60, _able(given))
+        options = _options(given, given.minutes * 60, *_able(given))
         text = read_program(given.file)
         folder = RunFolder(given.out or Path(f"{given.file.stem}-optimized"))
     except Unreadable as error:
@@ -169,7 +169,7 @@ def _benchmark(given: argparse.Namespace, hands: HandsFactory) -> int:
     if given.out.exists() and not given.resume:
         _say(f"{given.out} is there already; go on with it by --resume, or name another file.")
         return BAD_INPUT
-    options = _options(given, given.minutes * 60, _able(given))
+    options = _options(given, given.minutes * 60, *_able(given))
     done = keep_done(given.out) if given.out.exists() else set()
     todo = [path for path in found if path.relative_to(given.folder).as_posix() not in done]
     jobs = given.jobs or (1 if options.target == "cpu" else max(1, min(4, len(os.sched_getaffinity(0)) // 4)))

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 
 from agents.diagnosis import diagnosis_of
-from agents.engineers import Context, Engineer, UnusableAnswer, engineer
+from agents.engineers import BudgetSpent, Context, Engineer, UnusableAnswer, engineer
 from agents.loop.rules import find, ground, parent_of_next
 from agents.state import (
     Analysed,
@@ -257,7 +257,9 @@ def think(
     except Cancelled:
         raise
     except UnusableAnswer as error:
-        outcome = Unusable(step=step.index, at=0.0, reason=str(error) or "The answer was empty.")
+        reason = str(error) or "The answer was empty."
+        spent = error.cause if isinstance(error, BudgetSpent) else None
+        outcome = Unusable(step=step.index, at=0.0, reason=reason, usage=error.usage, spent=spent)
     except Exception as error:  # whatever an engineer does wrong is one more kind of bad answer, never the end of a run
         log.exception("the engineer %s failed at the %s step", role, step.kind)
         reason = f"The engineer {role!r} failed: {type(error).__name__}: {error}"

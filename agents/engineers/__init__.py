@@ -6,12 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.state import BlobStore, Candidate, Decision, State, Todo, Usage
+from agents.state import BlobStore, Candidate, Decision, State, StopCause, Todo, Usage
 from gpu_runner.contracts import Analysis, CandidateFiles, ProfileReport
 
 
 class UnusableAnswer(Exception):
-    """An answer that cannot be used. The message is a sentence for the run page."""
+    """An answer that cannot be used. The message is a sentence for the run page; `usage` is what it cost all the same."""
+
+    def __init__(self, sentence: str = "", usage: Usage | None = None) -> None:
+        super().__init__(sentence)
+        self.usage = usage or Usage()
+
+
+class BudgetSpent(UnusableAnswer):
+    """Nothing was asked, because in the worst case it would have cost more than is left of `cause`'s part of the budget."""
+
+    def __init__(self, sentence: str, cause: StopCause) -> None:
+        super().__init__(sentence)
+        self.cause = cause
 
 
 @dataclass(frozen=True)
@@ -91,17 +103,21 @@ def register(name: str, factory: Callable[[], Engineer]) -> None:
 
 def known() -> list[str]:
     """The names of all registered engineers, sorted."""
-    import agents.engineers.offline  # noqa: F401  as in `engineer`
-
+    _register_ours()
     return sorted(_REGISTRY)
 
 
 def engineer(name: str) -> Engineer:
     """The engineer of that name. Raises ValueError with the known names."""
-    import agents.engineers.offline  # noqa: F401  registers itself; imported late because it imports this module
-
+    _register_ours()
     try:
         return _REGISTRY[name]()
     except KeyError:
         known = ", ".join(sorted(_REGISTRY)) or "none"
         raise ValueError(f"there is no engineer named {name!r}; known: {known}") from None
+
+
+def _register_ours() -> None:
+    """They register themselves, and are imported late because they import this module."""
+    import agents.engineers.llm
+    import agents.engineers.offline  # noqa: F401

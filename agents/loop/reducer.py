@@ -164,6 +164,8 @@ def _worked(state: State, kind: StepKind, outcome: Outcome) -> State:
             return _profiled(state, outcome)
         case Decided():
             return after_attempt(state, outcome.decision)
+        case Unusable() if outcome.spent is not None:
+            return finish(state.model_copy(update={"error": outcome.reason}), outcome.spent)
         case Unusable() if kind == "plan":
             return _no_plan(state, outcome.reason)
         case Unusable() if kind == "code":

@@ -116,11 +116,11 @@ def test_a_server_that_wants_more_patience_than_there_is_time_is_not_waited_for(
     assert (error.kind, len(server.requests), error.wait_s) == ("busy", 1, 3600.0)
 
 
-def test_a_line_that_drops_in_the_middle_is_tried_again_and_what_it_cost_is_counted() -> None:
-    answer, server, _ = answer_to(Say("Half of it and mo", cut=True), Say("All of it."))
-    assert (answer.text, len(server.requests)) == ("All of it.", 2)
-    assert answer.usage.tokens_in > 100
-    assert answer.usage.tokens_out > 20
+def test_a_line_that_drops_in_the_middle_may_have_cost_something_and_is_for_the_caller_to_try_again() -> None:
+    error, server = failure_of(Say("Half of it and mo", cut=True))
+    assert (error.kind, len(server.requests)) == ("server", 1)
+    assert error.usage.tokens_in > 0
+    assert error.usage.tokens_out > 0
 
 
 @pytest.mark.parametrize(

@@ -333,3 +333,19 @@ def test_a_control_delivered_twice_acts_once() -> None:
 def test_the_state_survives_its_own_json() -> None:
     run = Run().planned("a", "b").attempt(1.5).coded()
     assert State.model_validate_json(run.state.model_dump_json()) == run.state
+
+
+@pytest.mark.parametrize("before", ["plan", "code"])
+def test_a_question_that_the_budget_does_not_cover_ends_the_run_with_that_cause(before: str) -> None:
+    run = Run().planned("a") if before == "code" else Run().analysed().profiled()
+    run.take(Unusable, reason="It does not cover a question.", spent=StopCause.BUDGET_TOKENS)
+    assert (run.state.status, run.state.stop_cause) == (Status.FINISHED, StopCause.BUDGET_TOKENS)
+    assert run.state.usage.attempts == 0
+
+
+def test_the_best_is_still_confirmed_when_the_budget_covers_no_further_question() -> None:
+    run = Run().planned("a", "b").attempt(1.5)
+    run.take(Unusable, reason="It does not cover a question.", spent=StopCause.BUDGET_MONEY)
+    assert run.kind() == "check"
+    run.confirmed(1.5)
+    assert (run.state.status, run.state.stop_cause, run.state.best) == (Status.FINISHED, StopCause.BUDGET_MONEY, "c1")

@@ -4,3 +4,5 @@ Read it in this order: `keys` (what may be sent to whom), `failures` and `client
 may cost at most), `loose_json`, `plans`, `files` and `verdicts` (an answer's text as something typed, or a sentence why not),
 `prompts` and `evidence` (what a model is told), `session` (questions of one step) and `engineer`.
 """
+
+from agents.engineers.llm import engineer  # noqa: F401  registers itself

@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -66,7 +66,7 @@ class Question:
 @dataclass(frozen=True)
 class Answer:
     """`finish`: "length" where the answer was cut at `max_tokens`, "tools" where the model called a tool instead of answering.
-    `counted`: the server counted the tokens; otherwise they are our estimate, which errs upward. `usage` is of all tries."""
+    `counted`: the server counted the tokens; otherwise they are our estimate, which errs upward."""
 
     text: str
     finish: Literal["stop", "length", "tools"]
@@ -86,24 +86,23 @@ def ask(
     """The model's answer; its pieces go to `say` as they come. ModelError with a sentence; Cancelled if `cancelled()` says so.
 
     `price` None: unknown, money counts as nothing. Rate limits and failing servers are tried again, `MOST_TRIES` in all, with
-    waits that double or are what the server asks for.
+    waits that double or are what the server asks for. A try that may have cost something is the last one: whether another is
+    within the budget is for the caller to say.
     """
-    began, spent = clock(), Usage()
+    began = clock()
     for tries in range(1, MOST_TRIES + 1):
         call = _Call(question, price, say, cancelled, began + question.seconds, clock)
         try:
             answer = call.run()
         except ModelError as error:
-            spent = _sum(spent, error.usage)
             wait = error.wait_s if error.wait_s is not None else FIRST_WAIT_S * 2 ** (tries - 1)
             left = began + question.seconds - clock()
-            if error.kind not in AGAIN or tries == MOST_TRIES or wait > min(MOST_WAIT_S, left):
-                error.usage = spent
+            if error.kind not in AGAIN or error.usage.tokens_in or tries == MOST_TRIES or wait > min(MOST_WAIT_S, left):
                 raise
             say(f"\n{error} Trying again in {wait:.0f} s.\n")
             _sleep(wait, cancelled, clock)
         else:
-            return Answer(answer.text, answer.finish, _sum(spent, answer.usage), answer.counted, clock() - began, tries)
+            return replace(answer, seconds=clock() - began, tries=tries)
     raise AssertionError("the last try returns or raises")
 
 
@@ -284,11 +283,3 @@ def _sleep(seconds: float, cancelled: Callable[[], bool], clock: Callable[[], fl
         if cancelled():
             raise Cancelled
         time.sleep(min(LOOK_S, max(0.0, until - clock())))
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        tokens_in=one.tokens_in + other.tokens_in,
-        tokens_out=one.tokens_out + other.tokens_out,
-        money=one.money + other.money,
-    )

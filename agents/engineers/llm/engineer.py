@@ -1,0 +1,143 @@
+"""Planner, Coder and Verifier that ask a model, each the one that the run chose for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from agents.engineers import CodeAnswer, Context, DecideAnswer, PlanAnswer, UnusableAnswer, register
+from agents.engineers.llm import evidence
+from agents.engineers.llm.client import Answer
+from agents.engineers.llm.files import read_files
+from agents.engineers.llm.plans import read_plan, whole_program
+from agents.engineers.llm.prompts import Part, filled, prompt
+from agents.engineers.llm.session import Session
+from agents.engineers.llm.verdicts import read_verdict
+from agents.engineers.offline.decide import decide as measured_decision
+from agents.state import Candidate, Decision, Role, Todo
+
+T = TypeVar("T")
+QUOTED = 12_000  # characters of an unusable answer that are shown to its writer
+
+
+class Unreadable(UnusableAnswer):
+    """The model answered, twice, and neither answer could be read."""
+
+
+class LLM:
+    """The three roles on models of the run's choice (`Options.models`)."""
+
+    name = "llm"
+
+    def plan(self, context: Context) -> PlanAnswer:
+        """The Planner's list; when it cannot be read, twice, one item for the whole program."""
+        found = context.state.reference_diagnosis
+        rows = {row.key for row in found.rows} if found else set()
+        parts = [*evidence.program(context), *evidence.profile(context), *evidence.tried(context), *evidence.hints(context)]
+        parts += _earlier_plan(context)
+        with _session(context, "planner") as session:
+            try:
+                todos, note = _answered(session, _system("planner", context), parts, lambda text: read_plan(text, rows))
+            except Unreadable as error:
+                context.say(f"{error} The plan is one item, then: the whole program.\n")
+                todos, note = (whole_program("The Planner's list could not be read."),), ""
+            return PlanAnswer(todos, note, session.usage)
+
+    def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
+        """The program that the Coder makes of the attempt to repair, of the parent, or of the reference alone."""
+        base = failed or parent
+        skill = "coder_from_scratch" if base is None else "coder_feedback"
+        parts = [*evidence.program(context), evidence.item(todo), *evidence.hints(context)]
+        if base is not None:
+            parts += [*evidence.sources(context, base, f"Candidate {base.id}"), *evidence.outcome(context, base)]
+        else:
+            parts += evidence.profile(context)
+        parts += evidence.tried(context, without=base.id if base else "")
+        files = context.files(base) if base else {}
+        with _session(context, "coder") as session:
+            system = f"{_system('coder', context)}\n{prompt(skill)}"
+            checked, note = _answered(session, system, parts, lambda text: read_files(text, files))
+            return CodeAnswer(checked, todo.title, note, session.usage)
+
+    def decide(self, context: Context, candidate: Candidate) -> DecideAnswer:
+        """The Verifier's diagnosis and route; when it cannot be read, twice, what the measurements say by themselves."""
+        parts = [*evidence.program(context), *evidence.sources(context, candidate, f"Candidate {candidate.id}")]
+        parts += [*evidence.outcome(context, candidate), *evidence.tried(context, without=candidate.id), *_open_items(context)]
+        with _session(context, "verifier") as session:
+            try:
+                system = _system("verifier", context)
+                decision = _answered(session, system, parts, lambda text: read_verdict(text, candidate))
+            except Unreadable as error:
+                context.say(f"{error} The measured rules decide.\n")
+                decision = _measured(context, candidate)
+            return DecideAnswer(decision, session.usage)
+
+
+@contextmanager
+def _session(context: Context, role: Role) -> Iterator[Session]:
+    """A session whose cost is on whatever it ends in."""
+    session = Session(context, role)
+    try:
+        yield session
+    except UnusableAnswer as error:
+        error.usage = session.usage
+        raise
+
+
+def _answered(session: Session, system: str, parts: Sequence[Part], reader: Callable[[str], T]) -> T:
+    """What `reader` makes of the model's answer, or of a second one in which the model was shown what was wrong with the first.
+    Unreadable with both sentences' last when neither can be used."""
+    answer = session.ask(system, parts)
+    try:
+        return reader(answer.text)
+    except UnusableAnswer as error:
+        wrong = _why(answer, error)
+    session.context.say(f"\n{wrong} It is asked for once more.\n")
+    after = [
+        {"role": "assistant", "content": answer.text[-QUOTED:] or "(nothing)"},
+        {"role": "user", "content": filled("repair", {"wrong": wrong})},
+    ]
+    answer = session.ask(system, parts, after)
+    try:
+        return reader(answer.text)
+    except UnusableAnswer as error:
+        raise Unreadable(_why(answer, error)) from error
+
+
+def _why(answer: Answer, error: UnusableAnswer) -> str:
+    if answer.finish == "tools":
+        return "The model called a tool, and there is none here; the answer has to be text."
+    cut = " The answer was cut at its longest." if answer.finish == "length" else ""
+    return f"{error}{cut}"
+
+
+def _system(role: Role, context: Context) -> str:
+    target = "cpu" if context.state.options.target == "cpu" else "cuda"
+    return filled(role, {"target": prompt(f"target_{target}") if role == "coder" else context.state.options.target})
+
+
+def _earlier_plan(context: Context) -> list[Part]:
+    plan = context.state.plan
+    if plan is None:
+        return []
+    lines = [f"{todo.status}: {todo.title}. {todo.note[:200]}" for todo in plan.todos[-16:]]
+    return [Part("The plan so far, to be replaced", "\n".join(lines), data=True, weight=3)]
+
+
+def _open_items(context: Context) -> list[Part]:
+    todos = context.state.plan.todos if context.state.plan else ()
+    lines = [f"{todo.id}: {todo.title}" for todo in todos if todo.status in ("open", "doing")]
+    return [Part("Items of the plan that are open", "\n".join(lines), data=True, weight=3)]
+
+
+def _measured(context: Context, candidate: Candidate) -> Decision:
+    """The rules' own diagnosis; what failed is tried again, within the reducer's bounds."""
+    decision = measured_decision(context, candidate)
+    if candidate.verified:
+        return decision
+    route = "retry" if candidate.author == "engineer" else "advance"
+    return decision.model_copy(update={"route": route, "sentence": f"{candidate.id} failed: {candidate.note}"})
+
+
+register("llm", LLM)

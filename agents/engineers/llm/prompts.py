@@ -1,0 +1,77 @@
+"""The prompts in `agents/prompts/`: read, addressed by their content, and filled in without ever reading what is filled in.
+
+A place is `{{name}}`. Places are found in the prompt alone and in one pass: braces in a user's program stay what they are. What
+a user or a model wrote is put between two marks that its own text cannot hold, since they carry a digest of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from gpu_runner.contracts import digest
+
+FOLDER = Path(__file__).resolve().parents[2] / "prompts"
+SHORT = 1500  # characters that are left of a part when room is short
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+@lru_cache
+def prompt(name: str) -> str:
+    """The text of a prompt."""
+    return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+@lru_cache
+def version() -> str:
+    """Twelve hexadecimal digits that change when a word of any prompt does."""
+    return digest({path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))})[:12]
+
+
+def filled(name: str, values: Mapping[str, str]) -> str:
+    """The prompt with its places filled. KeyError for a place that nothing fills."""
+    return _PLACE.sub(lambda place: values[place.group(1)], prompt(name))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a question. `data`: written by others, so put between marks. `weight`: what has the least goes first when
+    room is short; a part of weight 0 always stays whole."""
+
+    title: str
+    text: str
+    data: bool = False
+    weight: int = 0
+
+    @property
+    def shown(self) -> str:
+        if not self.data:
+            return f"## {self.title}\n\n{self.text.strip()}\n"
+        mark = digest(self.text.encode(errors="replace"))[:12]
+        return f"## {self.title} (data)\n\n<<<{mark}\n{self.text.rstrip()}\n{mark}>>>\n"
+
+
+def composed(parts: Sequence[Part], room: int | None = None) -> tuple[str, int]:
+    """The parts in their order, in at most `room` bytes as far as that can be, and how many were cut or left out for it."""
+    kept = [part for part in parts if part.text.strip()]
+    touched: set[str] = set()
+
+    def size() -> int:
+        return sum(len(part.shown.encode(errors="replace")) for part in kept)
+
+    for shorten in (True, False):
+        for part in sorted((part for part in kept if part.weight), key=lambda part: part.weight):
+            if room is None or size() <= room:
+                break
+            at = next(i for i, one in enumerate(kept) if one.title == part.title)
+            if not shorten:
+                del kept[at]
+            elif len(part.text) > SHORT:
+                kept[at] = replace(part, text=part.text[:SHORT] + "\n… (cut: no room)")
+            else:
+                continue
+            touched.add(part.title)
+    return "\n".join(part.shown for part in kept), len(touched)

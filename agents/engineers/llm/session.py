@@ -1,0 +1,137 @@
+"""The questions of one step: each within the budget, each counted, each kept with its answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agents.engineers import Context, UnusableAnswer
+from agents.engineers.llm import client
+from agents.engineers.llm.budget import Allowance, allowance
+from agents.engineers.llm.client import Answer, Message, Price, Question, known_price
+from agents.engineers.llm.failures import AGAIN, ModelError
+from agents.engineers.llm.keys import NoKey, Secret, key_of
+from agents.engineers.llm.prompts import Part, composed, version
+from agents.engineers.llm.tokens import BYTES_A_TOKEN, tokens_of
+from agents.state import ModelChoice, Role, Usage
+
+SHRINK = 0.6  # of its size is what a question that was too long is cut to
+
+
+@dataclass
+class Session:
+    """`usage` is what the step has cost so far, whatever comes of it."""
+
+    context: Context
+    role: Role
+    usage: Usage = field(default_factory=Usage)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        choice = self.context.state.options.models.get(self.role)
+        if choice is None:
+            raise UnusableAnswer(f"No model is chosen for the {self.role}; name one with --model, or take another engineer.")
+        try:
+            self.secret: Secret | None = key_of(choice.key)
+        except NoKey as error:
+            raise UnusableAnswer(str(error)) from error
+        self.choice: ModelChoice = choice
+        self.context.say(f"The {self.role} asks {choice.model}{f' at {choice.api_base}' if choice.api_base else ''}.\n")
+        self.price = _price(choice)
+        self.began = self.clock()
+
+    def ask(self, system: str, parts: Sequence[Part], after: Sequence[Message] = ()) -> Answer:
+        """The answer to a question of these parts, `after`: what was said since.
+
+        A question that is too long for the model is asked once more with less in it, one whose answer broke off is asked once
+        more as it is. UnusableAnswer with a sentence when there is no answer, BudgetSpent when nothing was asked.
+        """
+        room = self._room(system)
+        for last in (False, True):
+            try:
+                return self._asked(system, parts, after, room)
+            except ModelError as error:
+                if last or not (error.kind == "overflow" or (error.kind in AGAIN and error.usage.tokens_in)):
+                    raise UnusableAnswer(str(error)) from error
+                if error.kind == "overflow":
+                    room = int(SHRINK * len(composed(parts, room)[0].encode(errors="replace")))
+                self.context.say(f"\n{error} It is asked once more.\n")
+        raise AssertionError("the last question is answered or raises")
+
+    def _asked(self, system: str, parts: Sequence[Part], after: Sequence[Message], room: int | None) -> Answer:
+        text, cut = composed(parts, room)
+        if cut:
+            self.context.say(f"The question was too long for the model; {cut} of its parts were cut or left out.\n")
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": text}, *after]
+        wanted = Allowance(self.choice.max_tokens, self.choice.seconds)
+        used = _sum(self.context.state.usage, self.usage)
+        used = used.model_copy(update={"wall_s": used.wall_s + self.clock() - self.began})
+        allowed = allowance(self.context.state.options.budget, used, tokens_of(messages), wanted, self.price)
+        question = Question(
+            model=self.choice.model,
+            messages=messages,
+            max_tokens=allowed.max_tokens,
+            seconds=allowed.seconds,
+            api_base=self.choice.api_base,
+            key_name=self.choice.key,
+            secret=self.secret,
+            temperature=self.choice.temperature,
+        )
+        try:
+            answer = client.ask(question, self.price, self.context.say, self.context.cancelled, self.clock)
+        except ModelError as error:
+            self.usage = _sum(self.usage, error.usage)
+            raise
+        self.usage = _sum(self.usage, answer.usage)
+        self._keep(messages, answer)
+        return answer
+
+    def _room(self, system: str) -> int | None:
+        """Bytes for the parts, where it is known how much the model takes in."""
+        if self.choice.context is None:
+            return None
+        tokens = self.choice.context - self.choice.max_tokens
+        return max(0, int(tokens * BYTES_A_TOKEN) - len(system.encode()))
+
+    def _keep(self, messages: Sequence[Message], answer: Answer) -> None:
+        """Question and answer become a blob of the run, without the key; the log says what they cost and where they lie."""
+        usage = answer.usage
+        record = {
+            "role": self.role,
+            "model": self.choice.model,
+            "prompts": version(),
+            "messages": list(messages),
+            "answer": answer.text,
+            "finish": answer.finish,
+            "usage": usage.model_dump(),
+            "counted": answer.counted,
+            "price_known": self.price is not None,
+            "seconds": round(answer.seconds, 3),
+            "tries": answer.tries,
+        }
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        ref = self.context.blobs.put((self.secret.hidden_in(text) if self.secret else text).encode(errors="replace"))
+        money = f"${usage.money:.4f}" if self.price else "of unknown price (money is not enforced)"
+        about = "" if answer.counted else "about "
+        self.context.say(
+            f"\n[{self.role}: {self.choice.model}, {about}{usage.tokens_in} tokens in, {about}{usage.tokens_out} out, {money}, "
+            f"{answer.seconds:.1f} s; kept as {ref.sha256[:12]}]\n"
+        )
+
+
+def _price(choice: ModelChoice) -> Price | None:
+    if choice.price_in is not None and choice.price_out is not None:
+        return Price(choice.price_in / 1e6, choice.price_out / 1e6)
+    return known_price(choice.model)
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return one.model_copy(
+        update={
+            "tokens_in": one.tokens_in + other.tokens_in,
+            "tokens_out": one.tokens_out + other.tokens_out,
+            "money": one.money + other.money,
+        }
+    )
