@@ -83,13 +83,12 @@ def _written_out(view: View, node: GraphNode, ceilings: Ceilings) -> Region | No
     tail.append(weights)
     for product in view.graph.nodes[: view.index[weights]]:
         scores = view.spec(product.name)
-        if product.target not in PRODUCTS or scores is None or scores.shape != spec.shape:
+        reached = view.after[product.name] >> view.index[weights] & 1
+        if not reached or product.target not in PRODUCTS or scores is None or scores.shape != spec.shape:
             continue
         chain = (product.name, *_between(view, product.name, weights))
         group = {*chain, *tail}
-        if view.index[weights] not in _later(view, product.name) or any(
-            view.used_outside(n, group) for n in group - {node.name}
-        ):
+        if any(view.used_outside(n, group) for n in group - {node.name}):
             continue
         names = [*(ref(argument(product, place, "")) for place in range(2)), ref(argument(node, 1, ""))]
         heads = _heads(view, node, names, turned=True)
@@ -100,10 +99,6 @@ def _written_out(view: View, node: GraphNode, ceilings: Ceilings) -> Region | No
         write = partial(_scores_of_chain, chain=chain, heads=heads)
         return _region(view, tuple(view.order(group)), heads, write, False, eager, ceilings)
     return None
-
-
-def _later(view: View, name: str) -> set[int]:
-    return {k for k in range(view.index[name] + 1, len(view.graph.nodes)) if view.after[name] >> k & 1}
 
 
 def _between(view: View, first: str, last: str) -> list[str]:
