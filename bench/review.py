@@ -63,6 +63,8 @@ def rounds(project: Any, reviewer: Any, count: int) -> dict[str, list[float]]:
     taken: list[float] = []
     opened: list[float] = []
     saved: list[float] = []
+    after: list[float] = []
+    library: list[float] = []
     for number in range(count):
         place = timed(taken, lambda: client.post(f"/review/projects/{project.pk}/next")).url
         timed(opened, lambda: client.get(place))  # noqa: B023  called at once
@@ -70,8 +72,12 @@ def rounds(project: Any, reviewer: Any, count: int) -> dict[str, list[float]]:
         timed(saved, lambda: client.post(place, form, headers={"accept": "application/json"}))  # noqa: B023
         if client.post(place, FORM | {"act": "submit"}).status_code != 302:
             raise SystemExit(f"{place} was not taken")
+        timed(after, lambda: client.get(place))  # noqa: B023
+        timed(library, lambda: client.get("/"))  # without what this reviewer scores blind
     both = [a + b for a, b in zip(taken, opened, strict=True)]
-    return {"next and page": both, "next": taken, "page": opened, "save": saved}
+    return {
+        "next and page": both, "next": taken, "page": opened, "save": saved, "revealed": after, "library": library,
+    }  # fmt: skip
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.contrib import messages
@@ -32,6 +32,7 @@ from stitchweb.review.services.retention import OF_REVIEWERS
 from stitchweb.review.services.rubrics import move_to
 from stitchweb.review.tables import MAX_FILE, labels_csv, read_candidates
 from stitchweb.teams.access import MANAGERS, role_of
+from stitchweb.teams.models import User
 
 CHANGES = 100  # of the trail, on a page
 
@@ -137,11 +138,12 @@ def trail(request: HttpRequest, pk: int) -> HttpResponse:
     project = project_with_labels(request.user, pk)
     numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))
     rows = Paginator(Change.objects.filter(project=project).select_related("user"), CHANGES).get_page(request.GET.get("page"))
+    names = _names(rows)
     context = {
         "section": "review",
         "project": project,
         "page": rows,
-        "rows": [{"change": c, "who": _who(c, numbers), "fields": _fields(c)} for c in rows],
+        "rows": [{"change": c, "who": _who(c, numbers), "fields": _fields(c, names)} for c in rows],
     }
     return render(request, "review/trail.html", context)
 
@@ -155,9 +157,32 @@ def _who(change: Change, numbers: dict[int, int]) -> str:
     return str(change.user) if change.user else "the site"
 
 
-def _fields(change: Change) -> list[tuple[str, Any, Any]]:
-    names = list(dict.fromkeys([*change.old, *change.new]))
-    return [(name, change.old.get(name), change.new.get(name)) for name in names]
+def _names(changes: Iterable[Change]) -> dict[int, str]:
+    """Names of the people that settings of the project speak of; once they are forgotten only their number is there."""
+    lists = [side["people"] for c in changes for side in (c.old, c.new) if isinstance(side.get("people"), list)]
+    keys = {pk for some in lists for pk in some}
+    return {user.pk: str(user) for user in User.objects.filter(pk__in=keys)}
+
+
+def _fields(change: Change, names: dict[int, str]) -> list[tuple[str, str | None, str | None]]:
+    """Name, old and new value in words; None on a side that does not speak of it."""
+    found = list(dict.fromkeys([*change.old, *change.new]))
+    return [(name, *(_words(change, side, name, names) for side in (change.old, change.new))) for name in found]
+
+
+def _words(change: Change, side: dict[str, Any], name: str, names: dict[int, str]) -> str | None:
+    if name not in side:
+        return None
+    value = side[name]
+    if name == "people" and isinstance(value, list):
+        return ", ".join(names.get(pk, "somebody who is gone") for pk in value) or "nobody"
+    if isinstance(value, dict):
+        return ", ".join(f"{key.replace('_', ' ')} {level or 'cannot tell'}" for key, level in value.items()) or "–"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "–"
+    if value is None and change.act in ("submit", "revise"):
+        return "cannot tell"
+    return "–" if value in (None, "") else str(value)
 
 
 @login_required
