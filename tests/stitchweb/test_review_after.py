@@ -141,6 +141,7 @@ def test_what_lies_together_or_lacks_a_label_is_not_handed_out(desk: PageDesk, s
     item = Review.objects.get().item
     Review.objects.update(hack_level="none")
     assert "nothing to settle" in text_of(client.get(path_of(item)))
+    assert client.post(path_of(item), FINAL).status_code == 409
 
 
 def test_nobody_settles_their_own_item_and_nobody_without_the_grant(desk: PageDesk, sam: User) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from django.db import transaction
 
 from stitchweb.review.access import item_to_settle
+from stitchweb.review.disputes import sheets
 from stitchweb.review.label import GivenLabel, label_problems
 from stitchweb.review.models import Adjudication, Adjudicator, Held, Item, Project, Review, Revised, Rubric
 from stitchweb.review.services.audit import named, record
@@ -78,6 +79,8 @@ def settle(
         raise QueueRefused(
             "Somebody settled this item while you wrote. Their final label stands; read it before you add another."
         )
+    if newest is None and not sheets([item])[0].disputed:
+        raise QueueRefused("The labels of this item lie together, so there is nothing to settle.")
     rubric = Rubric.objects.get(projects=project_pk)
     missing = label_problems(label, rubric.parsed)
     if missing:
