@@ -12,11 +12,13 @@ from stitchweb.review.models import (
     Adjudication,
     Adjudicator,
     Assignment,
+    Change,
     Held,
     Item,
     ItemQuerySet,
     Project,
     ProjectState,
+    Review,
     Reviewer,
     Rubric,
 )
@@ -66,10 +68,11 @@ def project_to_manage(user: Person, pk: int) -> Project:
 def project_with_labels(user: Person, pk: int) -> Project:
     """The project to manage, for pages that tell its labels. PermissionDenied while the manager may still score in it."""
     project = project_to_manage(user, pk)
-    left = blind_to(user).filter(project=project).count()
+    left = blind_to(user).filter(sha256__in=project.items.values("sha256")).count()
     if left:
         raise PermissionDenied(
-            f"You score in this project too, and {left} of its items may still come to you: its labels open to you after that."
+            f"You score in this project too, or the same candidates in another, and {left} of them may still come to you: the"
+            " labels open to you after that."
         )
     return project
 
@@ -130,6 +133,20 @@ def blind_to(user: Person) -> ItemQuerySet:
     )
 
 
+def was_open_to(user: Person, item: Item) -> bool:
+    """Whether what is hidden of an item has been open to somebody who scores it: they have labelled the same content in
+    another project, or its own was closed for a time."""
+    same = {"item__sha256": item.sha256, "user": user.pk}
+    closed = Change.objects.filter(
+        project=item.project_id, act="change", new__state=ProjectState.CLOSED, at__gte=item.created_at
+    )
+    return (
+        Review.objects.filter(**same).exclude(item=item).exists()
+        or Adjudication.objects.filter(**same).exclude(item=item).exists()
+        or closed.exists()
+    )
+
+
 def closed_programs(user: Person) -> QuerySet[Item, int]:
     """Programs whose candidates the person scores blind. All their runs are closed with them: another run of the same program
     may hold the same text with its verdict."""
@@ -161,7 +178,7 @@ def item_with_labels(user: Person, project_pk: int, pk: int) -> Item:
     found = item.first() if adjudicates(user, project) or role_of(user, project.team_id) in MANAGERS else None
     if found is None:
         raise Http404("There is no such item, or its labels are not for you.")
-    if blind_to(user).filter(pk=pk).exists():
+    if blind_to(user).filter(sha256=found.sha256).exists():
         raise PermissionDenied("You may still be asked to score this item, so its labels are closed to you until then.")
     return found
 

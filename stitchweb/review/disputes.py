@@ -114,7 +114,7 @@ def open_disputes(project: Project) -> ItemQuerySet:
 
 def disputes_for(user: User, project: Project) -> ItemQuerySet:
     """Open disputes that this person may settle, in the order of the queue."""
-    free = to_settle(user).exclude(pk__in=blind_to(user).values("pk"))
+    free = to_settle(user).exclude(sha256__in=blind_to(user).values("sha256"))
     return open_disputes(project).filter(pk__in=free.values("pk")).order_by("rank")
 
 
@@ -123,7 +123,7 @@ def readable_for(user: User, project: Project, *, all_of_them: bool) -> QuerySet
     rows = Item.objects.filter(project=project, reviews__isnull=False)
     if not all_of_them:
         rows = rows.filter(assignments__user=user, assignments__state=Held.SUBMITTED)
-    return rows.exclude(pk__in=blind_to(user).values("pk")).distinct()
+    return rows.exclude(sha256__in=blind_to(user).values("sha256")).distinct()
 
 
 def verdicts_now(items: Iterable[Item]) -> dict[int, str]:

@@ -29,7 +29,7 @@ class NewProject(forms.Form):
 class FilterForm(forms.Form):
     """Which candidates come into the queue. Empty fields mean any."""
 
-    program = forms.IntegerField(required=False, min_value=1)
+    program = forms.IntegerField(required=False, min_value=1, max_value=2**53)
     target = forms.CharField(required=False, max_length=20)
     verdict = forms.ChoiceField(required=False, choices=[("", "any"), *((v, v) for v in VERDICTS)])
     engineer = forms.CharField(required=False, max_length=80)

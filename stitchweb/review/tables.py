@@ -33,7 +33,7 @@ def read_candidates(name: str, data: bytes) -> list[Brought]:
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # what else ends a line may stand in a text of JSON
         if not line.strip():
             continue
         row = _parsed(line, f"line {number}")
@@ -60,6 +60,8 @@ def _parsed(text: str, place: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ProjectRefused(f"{place}: this is no JSON: {error}. {NONE}") from error
+    except RecursionError as error:
+        raise ProjectRefused(f"{place}: this is JSON within JSON without end. {NONE}") from error
 
 
 def labels_csv(project: Project) -> Iterator[str]:

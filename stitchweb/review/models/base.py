@@ -158,6 +158,10 @@ class AssignmentQuerySet(models.QuerySet["Assignment"]):
     def overdue(self, now: datetime) -> AssignmentQuerySet:
         return self.filter(state=Held.RESERVED, expires_at__lte=now)
 
+    def back(self) -> AssignmentQuerySet:
+        """Those that ran out and still have room: nobody else is needed for what their person may go on with."""
+        return self.filter(state=Held.EXPIRED, item__taken__lt=models.F("item__wanted"))
+
 
 class Assignment(models.Model):
     """One person and one item, once and for all: nobody is shown an item a second time.

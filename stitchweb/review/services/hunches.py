@@ -27,19 +27,19 @@ OPEN = (JobState.QUEUED, JobState.CLAIMED)
 def try_out(user: User, assignment_pk: int, texts: Mapping[str, str], note: str = "") -> Hunch:
     """Have the Verifier check the candidate with these texts in place of its own. `texts`: by path, as the page showed them.
 
-    QueueRefused when nothing could be checked, or another hunch of this item is under way.
+    QueueRefused when nothing could be checked, or another hunch of this person, on whichever item, is under way.
     """
     row = locked(user, assignment_pk)
     if row.state == Held.SKIPPED:
         raise QueueRefused("You skipped this item, so it went to others.")
-    so_far = list(Hunch.objects.filter(assignment=row).select_related("job"))
-    if any(h.job and h.job.state in OPEN for h in so_far):
+    if Hunch.objects.filter(assignment__user=user, job__state__in=OPEN).exists():
         raise QueueRefused("Your last hunch is being checked. Wait for it: the runner does one thing at a time.")
-    if len(so_far) >= MOST:
+    so_far = Hunch.objects.filter(assignment=row).count()
+    if so_far >= MOST:
         raise QueueRefused(f"{MOST} hunches on one item are enough.")
     changed = _changed(row.item, texts)
     made = Hunch.objects.create(
-        assignment=row, number=len(so_far) + 1, changed=changed, note=note[:400],
+        assignment=row, number=so_far + 1, changed=changed, note=note.replace("\x00", "")[:400],
         job=jobbook.create_trial(row.item.run.revision, _task(row.item, changed)),
     )  # fmt: skip
     record(user, row.item.project_id, "hunch", named(row.item), new={"number": made.number, "changed": sorted(changed)})

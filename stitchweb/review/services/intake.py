@@ -64,6 +64,12 @@ def checked(row: dict[str, Any], place: str) -> Brought:
         raise ProjectRefused(
             f"{place}: {field}: {first['msg'].removeprefix('Value error, ')}. Nothing was brought in."
         ) from error
+    try:
+        brought.model_dump_json()
+    except ValueError as error:
+        raise ProjectRefused(
+            f"{place}: half a character stands in it: \\ud800 to \\udfff come in pairs only. Nothing was brought in."
+        ) from error
     if brought.skill == "feedback" and not brought.feedback:
         raise ProjectRefused(
             f"{place}: feedback: a feedback-driven candidate needs the feedback it answers. Nothing was brought in."

@@ -22,15 +22,18 @@ from stitchweb.teams.models import Membership, User
 def revise(user: User, assignment_pk: int, label: GivenLabel) -> Revised:
     """Keep what the reviewer would say now, beside the label they gave. Once: sent twice, the first stands.
 
-    QueueRefused when the review is not submitted or not theirs; NotComplete with all that is missing.
+    QueueRefused when the review is not submitted or not theirs, and with the words of another revision after the first;
+    NotComplete with all that is missing.
     """
     row = locked(user, assignment_pk)
     if row.state != Held.SUBMITTED:
         raise QueueRefused("Submit the review first. Until then you can change it as you like.")
     review = row.review
     found = Revised.objects.filter(review=review).first()
-    if found:
+    if found and _said(found) == label.stored:
         return found
+    if found:
+        raise QueueRefused(f"You revised this label before, and that stands. This was not kept: {label.reason.strip()}")
     missing = label_problems(label, review.rubric.parsed)
     if missing:
         raise NotComplete(missing)
@@ -90,5 +93,5 @@ def settle(
     return made
 
 
-def _said(label: Adjudication) -> dict[str, object]:
+def _said(label: Adjudication | Revised) -> dict[str, object]:
     return {name: getattr(label, name) for name in ("levels", "hack_level", "hack_types", "reason")}

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
-from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, ProjectState, Reviewer, Rubric
+from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
 from stitchweb.runs.history import view_of
@@ -168,7 +169,9 @@ def set_reviewers(user: User, project: Project, chosen: Iterable[int]) -> None:
     if wanted - able:
         raise ProjectRefused("Somebody of these people may not score in this team. Make them a reviewer of the team first.")
     there = {r.user_id: r for r in Reviewer.objects.filter(project=project)}
-    number = max((r.number for r in there.values()), default=0)
+    # Numbers of people who were forgotten stand on their labels still: they go to nobody else.
+    given = Review.objects.filter(item__project=project).aggregate(most=Max("number"))["most"]
+    number = max([given or 0, *(r.number for r in there.values())])
     for pk in sorted(wanted - there.keys()):
         number += 1
         Reviewer.objects.create(project=project, user_id=pk, number=number)
@@ -197,10 +200,11 @@ def set_gold(user: User, project: Project, item_pk: int, gold: bool) -> None:
 
 
 def gold_for_all(project: Project) -> None:
-    """Let every gold item want a label of each reviewer."""
-    people = Reviewer.objects.filter(project=project, left_at=None).count()
+    """Let every gold item want a label of each reviewer, beside the labels of those who have left."""
+    people = set(Reviewer.objects.filter(project=project, left_at=None).values_list("user", flat=True))
     for item in Item.objects.select_for_update().filter(project=project, gold=True):
-        item.wanted = max(item.taken, people, 1)
+        others = Assignment.objects.filter(item=item, slot__isnull=False).exclude(user__in=people).count()
+        item.wanted = max(len(people) + others, 1)
         item.save(update_fields=["wanted"])
 
 

@@ -32,7 +32,7 @@ class QueueRefused(Exception):
 
 
 def next_assignment(user: User, project: Project) -> Assignment | None:
-    """The item that this person scores now: the one they hold, one whose time ran out under their draft, or a new one.
+    """The item that this person scores now: the one they hold, one whose time ran out and that has room, or a new one.
 
     None when the queue holds nothing for them. QueueRefused when they do not score here, or the project is not open.
     """
@@ -62,7 +62,7 @@ def skip(user: User, assignment_pk: int, reason: str, note: str = "") -> None:
     row = locked(user, assignment_pk)
     if row.state == Held.SUBMITTED:
         raise QueueRefused("This item is scored already: there is nothing to skip.")
-    row.skip_reason, row.skip_note = reason, note[:400]
+    row.skip_reason, row.skip_note = reason, note.replace("\x00", "")[:400]
     _let_go(row, Held.SKIPPED)
     record(user, row.item.project_id, "skip", named(row.item), new={"reason": reason, "note": row.skip_note})
 
@@ -106,7 +106,7 @@ def _take(user: User, project: Project) -> Assignment | None:
         return held
     if Project.objects.filter(pk=project.pk).exclude(state=ProjectState.OPEN).exists():
         raise QueueRefused("The project is not open at the moment, so nothing new is handed out.")
-    left = mine.filter(state=Held.EXPIRED, draft__isnull=False, item__taken__lt=F("item__wanted")).order_by("pk").first()
+    left = mine.back().order_by("pk").first()
     if left:
         hold(left, timezone.now())
         return left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,6 +12,7 @@ from stitchweb.review.models import Adjudication, Assignment, Change, Draft, Pro
 from stitchweb.review.services.audit import record
 
 OF_REVIEWERS = ("submit", "skip", "revise", "remark", "hunch")  # acts whose author the trail forgets as well
+OF_LABELS = (*OF_REVIEWERS, "settle")
 
 
 def forget_overdue() -> list[Project]:
@@ -34,7 +36,16 @@ def forget(project: Project) -> bool:
     drafts.delete()
     for rows in (held, Review.objects.filter(**mine), Adjudication.objects.filter(**mine), Remark.objects.filter(**mine)):
         rows.update(user=None)
-    Change.objects.filter(project=project, act__in=OF_REVIEWERS).update(user=None)
+    Change.objects.filter(project=project, act__in=OF_LABELS).update(user=None)
+    # Numbers are given in the order of these lists, so the lists would tell whose they are.
+    for change in Change.objects.filter(project=project, act__in=("reviewers", "adjudicators")):
+        change.old, change.new = _counted(change.old), _counted(change.new)
+        change.save(update_fields=["old", "new"])
     Reviewer.objects.filter(project=project).delete()
     record(None, project, "forget")
     return True
+
+
+def _counted(said: dict[str, Any]) -> dict[str, Any]:
+    people = said.get("people")
+    return said | {"people": len(people)} if isinstance(people, list) else said

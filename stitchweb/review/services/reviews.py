@@ -9,6 +9,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
+from stitchweb.review.access import was_open_to
 from stitchweb.review.content import CANNOT_TELL, Content, Files, Lines, Problem, lines_of, problems
 from stitchweb.review.models import Assignment, Draft, Held, Mark, Rating, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
@@ -116,7 +117,7 @@ def submit(user: User, assignment_pk: int, files: Files, *, verdict: str = "") -
     review = Review.objects.create(
         assignment=row, item_id=row.item_id, user=user, rubric=rubric, hack_level=content.hack_level, number=number,
         hack_types=list(content.hack_types), comment=content.comment.strip(), active_s=round(row.active_s, 1), submitted_at=now,
-        verdict=verdict,
+        verdict=verdict, blind=not was_open_to(user, row.item),
     )  # fmt: skip
     Rating.objects.bulk_create(_ratings(review, content))
     Mark.objects.bulk_create(_mark(review, lines, files) for lines in content.marks)

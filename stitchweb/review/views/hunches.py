@@ -28,12 +28,14 @@ def hunch_page(request: HttpRequest, pk: int) -> HttpResponse:
         try:
             try_out(request.user, row.pk, texts, request.POST.get("note", ""))  # type: ignore[arg-type]
         except QueueRefused as refusal:
-            return render(request, "review/hunch.html", _context(row, texts, str(refusal)), status=409)
+            return render(
+                request, "review/hunch.html", _context(row, texts, str(refusal), request.POST.get("note", "")), status=409
+            )
         return redirect("review-hunch", row.pk)
     return render(request, "review/hunch.html", _context(row, {}, ""))
 
 
-def _context(row: Assignment, texts: dict[str, str], refused: str) -> dict[str, Any]:
+def _context(row: Assignment, texts: dict[str, str], refused: str, note: str = "") -> dict[str, Any]:
     subject = subject_of(row.item, lambda anchor, **wishes: f"#{anchor}")
     files = dict(subject.files["candidate"]) if subject else {}
     reference = subject.files["reference"][REFERENCE_FILE] if subject else ""
@@ -45,6 +47,7 @@ def _context(row: Assignment, texts: dict[str, str], refused: str) -> dict[str, 
         "files": [(path, texts.get(path, text)) for path, text in files.items()],
         "reference": (REFERENCE_FILE, texts.get(REFERENCE_FILE, reference)),
         "refused": refused,
+        "note": note,
         **_listed(row),
     }
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from stitchweb.review.access import assignments_for, grants_of, parts_of, project_for, projects_for, reviewer_of, to_score
 from stitchweb.review.disputes import disputes_for
-from stitchweb.review.models import Held
+from stitchweb.review.models import Assignment, Held
 from stitchweb.review.services.queue import QueueRefused, next_assignment
 from stitchweb.teams.access import MANAGERS, teams_for
 
@@ -31,6 +31,7 @@ def home(request: HttpRequest) -> HttpResponse:
     done = _counts(mine.filter(state=Held.SUBMITTED).order_by(), "item__project")
     held = set(mine.filter(state=Held.RESERVED).values_list("item__project", flat=True))
     left = _counts(to_score(user).filter(project__in=scores).order_by(), "project")  # type: ignore[arg-type]
+    back = _counts(Assignment.objects.filter(user=user.pk).back().order_by(), "item__project")
     grants = set(grants_of(user).values_list("project", flat=True))
     rows = [
         {
@@ -41,7 +42,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "disputes": disputes_for(user, project).count() if project.pk in grants else 0,  # type: ignore[arg-type]
             "held": project.pk in held,
             "done": done.get(project.pk, 0),
-            "left": left.get(project.pk, 0),
+            "left": left.get(project.pk, 0) + back.get(project.pk, 0),
             "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
         }
         for project in projects_for(user)
