@@ -122,10 +122,31 @@ def played(source: str, way: Way, model: Any, inputs: list[Any]) -> dict[str, An
                     ratio = max(ratio, error(a, t) / max(error(b, t), 1e-7))
                 else:
                     right = right and bool((a == b).all())
+        follows = replaced(new, old, inputs)
     return {
-        "right": right, "layout": layout, "ratio": ratio, "fell_back": len(calls), "files": files.files,
+        "right": right, "follows": follows, "layout": layout, "ratio": ratio, "fell_back": len(calls), "files": files.files,
         "kinds": [r.kind for r in regions], "ops": [r.ops for r in regions],
     }  # fmt: skip
+
+
+def replaced(new: Any, old: Any, inputs: list[Any]) -> bool:
+    """Whether a module that was replaced, weights that were, and a copy of the program count at the next call."""
+    right = True
+    for change in ("module", "weights", "copy"):
+        first = next(name for name, _ in old.named_children())
+        for one in (new, old):
+            child = getattr(one, first)
+            if change == "module":
+                setattr(one, first, copy.deepcopy(child))
+            if change != "copy":
+                getattr(one, first).weight = torch.nn.Parameter(1.5 * getattr(one, first).weight)
+        if change == "copy":
+            new = copy.deepcopy(new)
+            for one in (new, old):
+                getattr(one, first).weight.mul_(0.5)
+        pairs = zip(leaves(new(*inputs)), leaves(old(*inputs)), strict=True)
+        right = right and all(torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
+    return right
 
 
 def built(files: dict[str, str]) -> Any:

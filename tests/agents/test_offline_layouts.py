@@ -43,6 +43,7 @@ def test_results_are_eagers_in_value_and_stride_in_every_way(rows: Rows, name: s
         assert row["fell_back"] == 0
         assert row["right"]
         assert row["layout"]
+        assert row["follows"], "what was replaced counts at the next call"
         assert row["ratio"] < 1.5, "times eager's own error against float64"
 
 
@@ -57,6 +58,13 @@ def test_a_norm_of_images_is_sums_their_joining_and_pointwise_work_with_all_that
     source = next(text for path, text in row["files"].items() if "silu" in path)
     assert [word in source for word in ("_parts<<<", "_join<<<", "_points_kernel<<<")] == [True] * 3
     assert source.count("for (int at = begin") == 1, "mean and variance from one reading"
+
+
+def test_running_statistics_change_where_they_lie_and_counters_all_at_once(rows: Rows) -> None:
+    text = rows["batch norm in training", LAST]["files"]["model_new.py"]
+    forward = text[text.index("class ModelNew") :]
+    assert ".copy_(" not in forward
+    assert "torch._foreach_add_([n_num_batches_tracked, m_num_batches_tracked], 1)" in forward
 
 
 def test_what_follows_in_the_same_layout_needs_no_copy(rows: Rows) -> None:

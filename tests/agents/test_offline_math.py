@@ -23,6 +23,7 @@ static double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 static double silu(double x) { return x / (1.0 + std::exp(-x)); }
 static double gelu(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
 static double softplus(double x) { return x > 20.0 ? x : std::log1p(std::exp(x)); }
+static double mish(double x) { return x * std::tanh(softplus(x)); }
 static float softplus1(float x) { return fast_softplus(x, 1.0f, 20.0f); }
 static void measure(const char* name, approximation f, truth g, float low, float high) {
     double worst = 0.0, absolute = 0.0;
@@ -51,6 +52,7 @@ int main() {
     measure("expm1", fast_expm1, std::expm1, -1e30f, 88.7f);
     measure("log1p", fast_log1p, std::log1p, -0.9999f, 1e30f);
     measure("softplus", softplus1, softplus, -87.0f, 1e30f);
+    measure("mish", fast_mish, mish, -80.0f, 1e30f);
     measure("gelu", fast_gelu, gelu, -1e4f, 4.0f);
     std::printf("limits %d\n", fast_exp(-INFINITY) == 0.0f && fast_exp(INFINITY) == INFINITY && fast_log(0.0f) == -INFINITY &&
         fast_log(INFINITY) == INFINITY && fast_log(-1.0f) != fast_log(-1.0f) && fast_tanh(INFINITY) == 1.0f &&
@@ -83,10 +85,10 @@ def stated() -> dict[str, float]:
 
 
 def test_the_header_states_an_error_for_each_elementary_function():
-    assert {"exp", "log", "tanh", "sigmoid", "erf", "silu", "expm1", "log1p", "softplus"} <= stated().keys()
+    assert {"exp", "log", "tanh", "sigmoid", "erf", "silu", "expm1", "log1p", "softplus", "mish"} <= stated().keys()
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "silu", "expm1", "log1p", "softplus"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "silu", "expm1", "log1p", "softplus", "mish"])
 def test_an_approximation_keeps_its_stated_error(measured, name):
     worst, _, nan_stays = measured[name]
     assert worst <= stated()[name]

@@ -28,6 +28,7 @@ NORMS = frozenset(
     "_native_batch_norm_legit_no_training".split()
 )
 WORTHWHILE = 0.9  # of eager's time: what a kernel on a GPU may take, where eager's own are already good
+FOLLOWING_S = 2.5e-6  # of each further kernel of a call, beside its work
 SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
 
 
@@ -106,15 +107,15 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
         return None
     try:
         nest = make_nest(view, nodes)
-        if ceilings.target != "cpu":
-            settle(nest)
+        staged = ceilings.target != "cpu" and settle(nest) == "staged"
     except NotFusible:
         return None
     if nest.elements < SMALLEST and len(real) < 4:
         return None
     work = [view.nodes[n] for n in real]
     eager = sum(eager_pointwise_s(view, node, ceilings) for node in work)
-    ours = fused_s(view, tuple(nest.loads), tuple(s.name for s in nest.stores), work, ceilings)
+    reads = (*nest.loads, *(nest.loads if staged else ()))  # for the sums, and for what is made with them
+    ours = fused_s(view, reads, tuple(s.name for s in nest.stores), work, ceilings) + staged * 2 * FOLLOWING_S
     if ceilings.target != "cpu" and ours > WORTHWHILE * eager:
         return None
     kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"

@@ -29,7 +29,7 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "erf": lambda x: f"fast_erf({x})",
     "gelu": lambda x: f"fast_gelu({x})",
     "gelu_tanh": lambda x: f"fast_gelu_tanh({x})",
-    "mish": lambda x: f"{x} * fast_tanh(fast_softplus({x}, 1.0f, 20.0f))",
+    "mish": lambda x: f"fast_mish({x})",
     "softsign": lambda x: f"{x} / (1.0f + std::fabs({x}))",
     "softplus": lambda x, beta, threshold: f"fast_softplus({x}, {beta}, {threshold})",
     "elu": lambda x, alpha: f"({x} > 0.0f ? {x} : {alpha} * fast_expm1({x}))",

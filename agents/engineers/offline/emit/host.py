@@ -12,9 +12,9 @@ from agents.engineers.offline.emit.platform import CPU, Platform
 from agents.engineers.offline.emit.reference import reference_body, title
 from agents.engineers.offline.emit.text import Lines, Names, identifier
 from agents.engineers.offline.graph import View, contiguous, is_contiguous
-from gpu_runner.contracts import GraphNode, TensorSpec
+from gpu_runner.contracts import GraphInput, GraphNode, TensorSpec
 
-REPLAY = Path(__file__).with_name("replay.py.txt")
+REPLAY, HELD = (Path(__file__).with_name(f"{name}.py.txt") for name in ("replay", "held"))
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,22 @@ class _Host:
         self.source, self.entry, self.calls, self.mode, self.about = source, entry, calls, mode, about
         self.platform, self.replay, self.rewritten = platform, replay, rewritten
         self._view = view
-        self.names = Names({"self", "torch", "F", "ctypes", "Path", "args", entry, "_kernels", "device"})
+        self.names = Names(
+            {"self", "torch", "F", "ctypes", "Path", "args", entry, "_kernels", "device", "held", "stream", "is_"}
+        )
         self.python: dict[str, str] = {}
         self.workspace = ""  # on a GPU one for all kernels
         self.out = Lines()
+        self.held: list[GraphInput] = []
+        self.in_place: dict[str, GraphInput] = {}  # results of kernels that are written where a buffer lies
+        self.counters: dict[str, GraphInput] = {}  # nodes that add 1 to a buffer
+        if rewritten:
+            self._changes()
+            self.steps = self._schedule()
+            used = {n for s in self.steps for n in s.needs} | {o.ref for o in self.view.graph.outputs if o.ref}
+            self.used = used | {i.name for i in self.counters.values()}
+            inputs = self.view.graph.inputs
+            self.held = [i for i in inputs if i.kind in ("parameter", "buffer") and i.name in self.used and i.spec is not None]
 
     @property
     def view(self) -> View:
@@ -84,7 +96,13 @@ class _Host:
         out('"""')
         out()
         if self.calls:
-            out("import ctypes\nimport subprocess\nimport tempfile\nfrom pathlib import Path\n")
+            out("import ctypes\nimport subprocess\nimport tempfile")
+        if self.held:
+            out("from operator import is_")
+        if self.calls:
+            out("from pathlib import Path")
+        if self.calls or self.held:
+            out()
         out("import torch\nimport torch.nn.functional as F")
         if self.replay:
             out("from torch.utils._pytree import tree_flatten, tree_unflatten")
@@ -98,6 +116,8 @@ class _Host:
                 count = len(one.inputs) + len(one.outputs) + len(one.scratch) + bool(self.platform.stream)
                 out(f"_kernels.{one.name}.argtypes = [ctypes.c_void_p] * {count}")
                 out(f"_kernels.{one.name}.restype = {self.platform.answer}")
+        if self.held:
+            out("\n\n" + HELD.read_text().strip("\n").replace("RESIDENT", self.platform.resident))
         if self.replay:
             out("\n\n" + REPLAY.read_text().strip("\n"))
         out("\n")
@@ -113,14 +133,27 @@ class _Host:
         with out.block(f"class ModelNew({self.entry}):", ""):
             out(f'"""{self.entry} with the same parameters and forward, started as one CUDA graph."""')
             out()
+            self._init()
             self._replayed()
+
+    def _init(self) -> None:
+        out = self.out
+        if not self.held and not self.replay:
+            return
+        with out.block("def __init__(self, *args, **kwargs):", ""):
+            out("super().__init__(*args, **kwargs)")
+            if self.held:
+                read = {n for one in self.calls for n in one.inputs}
+                with out.block("self._held = _Held(", ")"):
+                    for i in self.held:
+                        spec = _layout(i.spec) if i.name in read and i.spec is not None else None
+                        out(f'("{i.target}", {spec}),')
+            if self.replay:
+                out("self._replay = _Replay()")
+        out()
 
     def _replayed(self) -> None:
         out = self.out
-        with out.block("def __init__(self, *args, **kwargs):", ""):
-            out("super().__init__(*args, **kwargs)")
-            out("self._replay = _Replay()")
-        out()
         with out.block("def forward(self, *args, **named):", ""):
             out("if named:")
             out("    return super().forward(*args, **named)")
@@ -128,8 +161,6 @@ class _Host:
 
     def _model(self) -> None:
         out, view = self.out, self.view
-        steps = self._schedule()
-        used = {n for s in steps for n in s.needs} | {o.ref for o in view.graph.outputs if o.ref}
         inputs = [i for i in view.graph.inputs if i.kind == "input"]
         for i in inputs:
             self.name(i.name)
@@ -138,6 +169,7 @@ class _Host:
                 f'"""{self.entry} with the same parameters; its forward is written for the shapes below and falls back for others."""'
             )
             out()
+            self._init()
             if self.replay:
                 self._replayed()
                 out()
@@ -146,19 +178,28 @@ class _Host:
                 anchor = next((i for i in inputs if i.spec is not None), None)
                 if self.platform.on and anchor is not None:
                     out(f"device = {self.name(anchor.name)}.device")
-                held = [i for i in view.graph.inputs if i.kind != "input" and i.name in used and i.spec is not None]
-                for i in held:
-                    if i.kind == "constant" and i.value is not None and i.spec is not None:
+                constants = [
+                    i for i in view.graph.inputs if i.kind == "constant" and i.name in self.used and i.spec is not None
+                ]
+                for i in constants:
+                    if i.value is not None and i.spec is not None:
                         out(f"{self.name(i.name)} = torch.tensor({i.value!r}, dtype=torch.{i.spec.dtype}{self.platform.on})")
                     else:
                         out(f"{self.name(i.name)} = {_path(i.target)}")
-                self._guard(inputs, held)
-                self._steps(steps)
+                if self.held:
+                    out("held = self._held(self)")
+                self._guard(inputs, constants)
+                names = [self.name(i.name) for i in self.held]
+                if names:
+                    out(f"[{', '.join(names)}] = held.weights")
+                if self.calls and self.platform.stream:
+                    out(f"stream = {self.platform.stream}")
+                self._steps(self.steps)
                 self._return()
 
     def _guard(self, inputs: Sequence[Any], held: Sequence[Any]) -> None:
         out = self.out
-        tests = ["not torch.is_grad_enabled()"]
+        tests = ["not torch.is_grad_enabled()", *(["held.fits"] if self.held else [])]
         if self.mode == "eval":
             tests.append("not self.training")
         elif self.mode == "train":
@@ -170,7 +211,7 @@ class _Host:
                 tests.append(_fits(self.name(i.name), i.spec, self.platform))
         read = {n for one in self.calls for n in one.inputs}
         for i in held:
-            if i.name in read and not (i.kind == "constant" and i.value is not None):
+            if i.name in read and i.value is None:
                 tests.append(_fits(self.name(i.name), i.spec, self.platform))
         out("if not (  # other shapes, dtypes, layouts or modes, and training with gradients: the reference's way")
         out.depth += 1
@@ -180,6 +221,23 @@ class _Host:
         arguments = ", ".join(self.name(i.name) for i in inputs)
         with out.block("):", ""):
             out(f"return super().forward({arguments})")
+
+    def _changes(self) -> None:
+        """Which buffers change where they lie: running statistics by the kernel that reads them, counters all at once."""
+        view = self.view
+        buffers = {i.target: i for i in view.graph.inputs if i.kind == "buffer"}
+        for output in view.graph.outputs:
+            name, buffer = output.ref, buffers.get(output.target)
+            if output.kind != "buffer_mutation" or buffer is None or name not in view.nodes or view.users[name]:
+                continue
+            if sum(o.ref == name for o in view.graph.outputs) > 1:
+                continue
+            node, readers = view.nodes[name], set(view.users[buffer.name])
+            if node.target == "aten.add.Tensor" and node.args == ({"ref": buffer.name}, 1) and readers == {name}:
+                self.counters[name] = buffer
+            for one in self.calls:
+                if self.platform.stream and name in one.outputs and buffer.name in one.inputs and readers <= set(one.nodes):
+                    self.in_place[name] = buffer
 
     def _schedule(self) -> list[_Step]:
         """Nodes and kernel calls in an order in which each finds its operands; what nobody reads is left out."""
@@ -197,7 +255,7 @@ class _Host:
                 steps.append(step)
                 owner[node.name] = step
         alive: set[int] = set()
-        stack = [owner[o.ref] for o in view.graph.outputs if o.ref in owner]
+        stack = [owner[o.ref] for o in view.graph.outputs if o.ref in owner and o.ref not in self.counters]
         while stack:
             step = stack.pop()
             if id(step) not in alive:
@@ -261,6 +319,8 @@ class _Host:
         out = self.out
         out(f"# {one.says}")
         for name in one.outputs:
+            if name in self.in_place:
+                continue
             out(f"{self.name(name)} = {_empty(self.view.tensor(name), self.platform)}")
         extra = []
         for size in one.scratch:
@@ -272,8 +332,9 @@ class _Host:
                 self.workspace, size = workspace, max(n for c in self.calls for n in c.scratch)
             out(f"{workspace} = torch.empty({size}{self.platform.on})")
             extra.append(workspace)
-        pointers = [f"{self.name(n)}.data_ptr()" for n in (*one.inputs, *one.outputs)] + [f"{w}.data_ptr()" for w in extra]
-        pointers += [self.platform.stream] if self.platform.stream else []
+        outputs = [self.in_place[n].name if n in self.in_place else n for n in one.outputs]
+        pointers = [f"{self.name(n)}.data_ptr()" for n in (*one.inputs, *outputs)] + [f"{w}.data_ptr()" for w in extra]
+        pointers += ["stream"] if self.platform.stream else []
         line = f"_kernels.{one.name}({', '.join(pointers)})"
         if len(line) < 112:
             out(line)
@@ -286,7 +347,14 @@ class _Host:
     def _return(self) -> None:
         out, graph = self.out, self.view.graph
         results: list[str] = []
+        counted = [self.name(i.name) for i in self.counters.values()]
+        if len(counted) > 1:
+            out(f"torch._foreach_add_([{', '.join(counted)}], 1)")
+        elif counted:
+            out(f"{counted[0]}.add_(1)")
         for output in graph.outputs:
+            if output.kind == "buffer_mutation" and (output.ref in self.in_place or output.ref in self.counters):
+                continue
             value = self.name(output.ref) if output.ref else repr(output.value)
             if output.kind == "result":
                 results.append(value)
@@ -316,6 +384,11 @@ def _path(target: str) -> str:
     for part in target.split("."):
         text += f".{part}" if part.isidentifier() else f'._modules["{part}"]'
     return text
+
+
+def _layout(spec: TensorSpec) -> str:
+    """What `_Held` compares a weight with."""
+    return f"({tuple(spec.shape)}, torch.{spec.dtype}, {None if is_contiguous(spec) else tuple(spec.stride)})"
 
 
 def _fits(name: str, spec: TensorSpec, platform: Platform) -> str:

@@ -17,6 +17,11 @@ static __device__ __forceinline__ float fast_gelu(float x) { return x * normcdff
 static __device__ __forceinline__ float fast_gelu_tanh(float x) {
     return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
+// x tanh(log(1 + e^x)) with one exponential: the tangent is n / (n + 2) for n = e^x (e^x + 2).
+static __device__ __forceinline__ float fast_mish(float x) {
+    const float e = expf(x), n = e * (e + 2.0f);
+    return x > 20.0f ? x : x * (n / (n + 2.0f));
+}
 static __device__ __forceinline__ float fast_softplus(float x, float beta, float threshold) {
     return x * beta > threshold ? x : log1pf(expf(x * beta)) / beta;
 }
