@@ -264,8 +264,10 @@
   $("undo").addEventListener("click", (event) => { event.preventDefault(); undo(); });
   const submit = () => busy.then(() => form.requestSubmit($("submit")));
   // What is kept in the browser goes only when the page after it has arrived.
-  form.addEventListener("submit", () => { form.elements.active.value = String(active); });
-  $("skip").addEventListener("submit", () => localStorage.removeItem(backup));
+  // What is sent with the form is not saved once more behind it: by then the item may be submitted.
+  const sends = () => { clearTimeout(waiting); asked = JSON.stringify(state()); };
+  form.addEventListener("submit", () => { form.elements.active.value = String(active); sends(); });
+  $("skip").addEventListener("submit", () => { localStorage.removeItem(backup); sends(); });
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.ctrlKey && !event.metaKey && event.target.matches("input")) event.preventDefault();
   });
