@@ -228,6 +228,16 @@ def test_two_hundred_bad_answers_end_as_stated_outcomes() -> None:
     assert len(server.requests) >= 200
 
 
+def test_a_model_that_only_calls_tools_is_told_that_there_are_none() -> None:
+    blobs = MemoryBlobs()
+    with ModelServer([Say("", tools=True, finish="tool_calls")]) as server:
+        outcome = answer(at("code", server, blobs), blobs)
+    assert isinstance(outcome, Unusable)
+    assert "called a tool" in outcome.reason
+    assert len(server.requests) == 2
+    assert "called a tool" in server.requests[1]["messages"][-1]["content"]
+
+
 def test_what_an_unusable_answer_cost_is_charged() -> None:
     blobs = MemoryBlobs()
     with ModelServer([Say("I would rather not.")]) as server:
