@@ -78,6 +78,12 @@ PROGRAMS = {
         "self.c = nn.Conv3d(3, 12, 3)\nself.n = nn.GroupNorm(4, 12)"),
     "softmax over channels": program(
         "return torch.softmax(self.c(x), dim=1) * 2", "torch.randn(2, 4, 20, 20)", "self.c = nn.Conv2d(4, 12, 3)"),
+    "norm of a sequence": program(
+        "return F.relu(self.n(self.c(x)))", "torch.randn(4, 8, 300)",
+        "self.c = nn.Conv1d(8, 40, 3)\nself.n = nn.BatchNorm1d(40)"),
+    "softmax of few long rows": program(
+        "return torch.softmax(self.c(x).permute(1, 0, 2, 3).reshape(24, -1), dim=1) * 3", "torch.randn(4, 8, 40, 40)",
+        "self.c = nn.Conv2d(8, 24, 3)"),
     "smallest of the channels": program(
         "return torch.tanh(torch.tanh(self.c(x).amin(dim=1, keepdim=True))), self.c(x).mean((2, 3), keepdim=True)",
         "torch.randn(4, 6, 20, 20)", "self.c = nn.Conv2d(6, 16, 3)"),

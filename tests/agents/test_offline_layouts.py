@@ -22,7 +22,8 @@ NAMES = (
     "pointwise after a convolution", "residual of another layout", "two results", "transposed", "one dimension",
     "three dimensions", "pooled and flattened", "channels cut and joined", "norm of channels", "squeezed and excited",
     "smallest of the channels", "batch norm in training", "batch norm of many channels", "group norm and residual",
-    "instance norm", "mean of a normalised volume", "softmax over channels",
+    "instance norm", "mean of a normalised volume", "softmax over channels", "norm of a sequence",
+    "softmax of few long rows",
 )  # fmt: skip
 
 

@@ -33,12 +33,19 @@ def settle(nest: Nest) -> Form:
     if turn_of(nest) is not None or (few and length > SHORT_ROW):
         if tails:
             raise NotFusible("too few sums for the threads of a GPU, and one number out of all of them")
-        if length <= SHORT_ROW:
-            raise NotFusible("short rows between tensors of different layouts")
+        if length <= (WARP_ROW if _by_rows(nest) else SHORT_ROW):
+            raise NotFusible("short rows between tensors of different layouts, which are better turned around apart")
         return "staged"
     if nest.kept:
         return "columns"
     return "warps" if length <= WARP_ROW else "blocks"
+
+
+def _by_rows(nest: Nest) -> bool:
+    """Whether neighbours in the largest operand are summed with each other."""
+    loads = [v for v in nest.values if v.op == "load" and v.axes & set(nest.reduced)]
+    largest = max(loads, key=lambda v: math.prod(a.size for a in v.axes), default=None)
+    return largest is not None and contiguous_axis(largest) in nest.reduced
 
 
 def sum_squares_at_once(nest: Nest) -> None:

@@ -112,7 +112,7 @@ class CudaEmitter(ValueWriter):
         yield
         self.out.depth -= 1
         self.out.lines[first:] = _without_unused(self.out.lines[first:])
-        words = set(re.findall(r"\w+", "\n".join(self.out.lines[first:])))
+        words = set(re.findall(r"(?<![\w.])\w+", "\n".join(self.out.lines[first:])))
         used = [(kind, label) for kind, label in pointers if label in words]
         declared = ", ".join(f"{kind} {label}" for kind, label in used)
         self.out.lines.insert(first, f"static __global__ void __launch_bounds__({threads}) {name}({declared}) {{")
