@@ -8,6 +8,7 @@ from django.http import Http404
 from django.urls import reverse
 
 from stitchweb.core.withheld import Closed
+from stitchweb.programs.models import Program, Revision
 from stitchweb.review.models import (
     Adjudication,
     Adjudicator,
@@ -147,15 +148,19 @@ def was_open_to(user: Person, item: Item) -> bool:
     )
 
 
-def closed_programs(user: Person) -> QuerySet[Item, int]:
-    """Programs whose candidates the person scores blind. All their runs are closed with them: another run of the same program
-    may hold the same text with its verdict."""
-    return blind_to(user).order_by().values_list("run__revision__program", flat=True)
+def closed_programs(user: Person) -> QuerySet[Program, int]:
+    """Programs whose candidates the person scores blind, and those with the same text that are not the person's own. All their
+    runs are closed with them: another run may hold the same candidate with its verdict."""
+    items = blind_to(user).order_by()
+    same = Q(revisions__sha256__in=items.values("run__revision__sha256")) & (Q(created_by=None) | ~Q(created_by=user.pk))
+    rows = Program.objects.filter(Q(pk__in=items.values("run__revision__program")) | same)
+    return rows.order_by().values_list("pk", flat=True)
 
 
 def why_closed(user: Person, program: int) -> Closed:
     """Why such a program is closed to the person, and what opens it."""
-    items = blind_to(user).filter(run__revision__program=program)
+    texts = Revision.objects.filter(program=program).values("sha256")
+    items = blind_to(user).filter(Q(run__revision__program=program) | Q(run__revision__sha256__in=texts))
     count, project = items.count(), Project.objects.filter(items__in=items).order_by("pk").first()
     name, pk = (project.name, project.pk) if project else ("", 0)
     many = "1 candidate" if count == 1 else f"{count} candidates"

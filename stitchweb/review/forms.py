@@ -47,6 +47,7 @@ class ChangeForm(forms.Form):
     guidelines = forms.CharField(required=False, max_length=20_000)
     pass_mark = forms.IntegerField(required=False, min_value=0, max_value=100)
     keep_days = forms.IntegerField(required=False, min_value=0, max_value=36_500)
+    seen = forms.IntegerField(required=False, min_value=0, max_value=2**53)
 
     def clean_pass_mark(self) -> int:
         return self.cleaned_data["pass_mark"] or 0

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from stitchweb.programs.services import Upload, create_program
 from stitchweb.review.models import Adjudication, Assignment, Change, Hunch, Item, Review, Revised
+from stitchweb.review.services.gold import add_gold
 from stitchweb.review.services.labels import set_adjudicators
 from stitchweb.review.services.projects import Filters, change, create_project, fill, set_gold, set_reviewers
 from stitchweb.review.services.queue import next_assignment
 from stitchweb.review.services.retention import forget
+from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Job, JobState
 from stitchweb.teams.models import Role
 from stitchweb.teams.services import set_role
 from tests.conftest import World
+from tests.stitchweb.markup import well_formed
 from tests.stitchweb.parts_for_tests import REFERENCE
 from tests.stitchweb.review_world import make_queue
 from tests.stitchweb.test_review_hunches import texts
-from tests.stitchweb.test_review_pages import FORM, PageDesk, text_of
+from tests.stitchweb.test_review_pages import FORM, PageDesk, text_of, told_as
 from tests.stitchweb.test_review_queue import run_out, submitted, taken
 from tests.stitchweb.world_for_tests import make_world
 
@@ -104,6 +109,49 @@ def test_labels_of_a_candidate_are_closed_to_who_may_still_score_it_in_another_p
     assert f"items/{item.pk}/labels" not in text_of(rita.get(f"{here}disagreement/"))
     set_reviewers(desk.world.owner, other, [])
     assert "ZEBRA" in text_of(rita.get(f"{here}items/{item.pk}/labels/"))
+
+
+def test_a_program_with_the_same_text_is_closed_too_unless_it_is_ones_own(desk: PageDesk) -> None:
+    """The same engineer writes the same candidate for it, and its page tells the verdict."""
+    client, place = desk.take(desk.rita)
+    text = item_of(place).run.revision.text
+    revision = create_program(desk.world.owner, desk.world.team, Upload(text, "again.py"))
+    run = told_as(
+        replace(desk.world, revision=revision), verdict="verified", says="ZEBRA", labels=[], hack=None, engineer="offline",
+        owner=desk.world.owner,
+    )  # fmt: skip
+    for path in (f"/runs/{run.pk}/", f"/programs/{revision.program_id}/"):
+        answer = client.get(path)
+        assert (path, answer.status_code) == (path, 403)
+        assert "You score" in text_of(answer)
+    assert "again" not in text_of(client.get("/"))
+    revision.program.created_by = desk.rita
+    revision.program.save()
+    assert client.get(f"/runs/{run.pk}/").status_code == 200
+
+
+def test_what_answers_feedback_comes_after_what_the_feedback_was_about(desk: PageDesk) -> None:
+    """The page of the one tells how the other did: "The kernel does not compile"."""
+    ranks = dict(desk.project.items.values_list("candidate", "rank"))
+    candidates = view_of(desk.project.items.first().run_id).candidates
+    after = [(cid, candidates[cid].parent) for cid in ranks if candidates[cid].parent in ranks]
+    assert after
+    assert all(ranks[parent] < ranks[cid] < 1 for cid, parent in after)
+
+
+def test_who_manages_and_scores_sees_how_others_did_on_gold_after_it(desk: PageDesk) -> None:
+    add_gold(desk.world.owner, desk.project)
+    peer, place = desk.take(desk.raj)
+    peer.post(place, {**FORM, "act": "submit"})
+    set_role(desk.world.team, desk.rita, Role.MAINTAINER)
+    rita, path = desk.client(desk.rita), f"/review/projects/{desk.project.pk}/calibration/"
+    page = rita.get(path)
+    well_formed(page.content.decode())
+    assert "reviewer 1" in text_of(page)
+    assert "reviewer 2" not in text_of(page)
+    while item_of(place := rita.post(f"/review/projects/{desk.project.pk}/next").url).gold:
+        rita.post(place, {**FORM, "act": "submit"})
+    assert "reviewer 2" in text_of(rita.get(path))
 
 
 # ---------- as many labels as are wanted ----------
@@ -199,6 +247,33 @@ def test_another_revision_is_not_called_kept_and_its_words_are_given_back(desk: 
     assert "Kept beside your first label" not in page
     assert "This was not kept: Other words, in another tab." in page
     assert Revised.objects.get().reason == "The first words."
+
+
+def test_settings_that_are_refused_keep_the_guidelines_one_wrote(desk: PageDesk) -> None:
+    owner, path = desk.client(desk.world.owner), f"/review/projects/{desk.project.pk}/"
+    answer = owner.post(f"{path}change", settings(guidelines="Long <words>", minutes="3", keep_days="ten"))
+    assert answer.status_code == 422
+    well_formed(answer.content.decode())
+    page = text_of(answer)
+    assert "Minutes: " in page
+    assert "Long <words></textarea>" in page
+    assert 'value="ten"' in page
+
+
+def test_settings_from_an_older_page_do_not_undo_what_another_one_saved(desk: PageDesk) -> None:
+    owner, path = desk.client(desk.world.owner), f"/review/projects/{desk.project.pk}/"
+    seen = str(owner.get(path).context["seen"])
+    assert owner.post(f"{path}change", settings(guidelines="Of the first tab", seen=seen)).status_code == 302
+    stale = owner.post(f"{path}change", settings("paused", guidelines="Of the second tab", seen=seen))
+    assert stale.status_code == 409
+    assert "Somebody changed the settings while you wrote" in text_of(stale)
+    assert "Of the second tab</textarea>" in text_of(stale)
+    desk.project.refresh_from_db()
+    assert (desk.project.state, desk.project.guidelines) == ("open", "Of the first tab")
+    again = settings("paused", guidelines="Of both", seen=str(stale.context["seen"]))
+    assert owner.post(f"{path}change", again).status_code == 302
+    desk.project.refresh_from_db()
+    assert desk.project.guidelines == "Of both"
 
 
 # ---------- files ----------

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
-from stitchweb.review.models import HACK_TYPES, Assignment, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
+from stitchweb.review.models import HACK_TYPES, Assignment, Change, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
 from stitchweb.runs.history import view_of
@@ -112,11 +112,18 @@ def fill(user: User, project: Project, filters: Filters) -> int:
     project = Project.objects.select_for_update().get(pk=project.pk)
     known = set(Item.objects.filter(project=project).values_list("sha256", flat=True))
     items = []
+    ranks = {
+        (run, cid): rank for run, cid, rank in Item.objects.filter(project=project).values_list("run", "candidate", "rank")
+    }
     for run, candidate, sha256 in _found(project, filters):
         if sha256 in known:
             continue
         known.add(sha256)
-        items.append(new_item(project, run, candidate.id, sha256, candidate.skill, filters.why))
+        item = new_item(project, run, candidate.id, sha256, candidate.skill, filters.why)
+        parent = ranks.get((run.pk, candidate.parent or ""), 0.0)
+        item.rank = parent + (1 - parent) * item.rank  # after its parent: the feedback that it answers tells how that one did
+        ranks[run.pk, candidate.id] = item.rank
+        items.append(item)
         if len(items) >= filters.most:
             break
     Item.objects.bulk_create(items, batch_size=500)
@@ -210,10 +217,12 @@ def gold_for_all(project: Project) -> None:
 
 @transaction.atomic
 def change(
-    user: User, project: Project, *, state: str, guidelines: str, minutes: int, pass_mark: int = 0, keep_days: int | None = None
-) -> None:
-    """What may change while people score. ProjectRefused for a reservation out of bounds.
+    user: User, project: Project, *, state: str, guidelines: str, minutes: int, pass_mark: int = 0,
+    keep_days: int | None = None, seen: int | None = None,
+) -> None:  # fmt: skip
+    """What may change while people score. ProjectRefused for a reservation out of bounds, and when somebody changed it since.
 
+    `seen`: the newest change that the page with these values knew of, see `newest_change`; None: not asked.
     `pass_mark`: per cent of the points of gold items, 0 for no test; `keep_days`: how long after closing it is known who gave a
     label, None for good.
     """
@@ -221,7 +230,12 @@ def change(
     if not 5 <= minutes <= 1440:
         raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
     row = Project.objects.select_for_update().get(pk=project.pk)
-    old = _settings(row)
+    if seen is not None and seen != newest_change(row):
+        raise ProjectRefused(
+            "Somebody changed the settings while you wrote, and nothing of yours is saved yet: compare the guidelines on this"
+            " page with yours in the form, then save again."
+        )
+    old = settings_of(row)
     if state == ProjectState.CLOSED:
         row.closed_at = row.closed_at or timezone.now()
     else:
@@ -229,10 +243,15 @@ def change(
     row.state, row.guidelines, row.reservation_minutes = state, guidelines, minutes
     row.pass_mark, row.keep_days = pass_mark, keep_days
     row.save(update_fields=["state", "guidelines", "reservation_minutes", "pass_mark", "keep_days", "closed_at"])
-    record(user, row, "change", old=old, new=_settings(row))
+    record(user, row, "change", old=old, new=settings_of(row))
 
 
-def _settings(row: Project) -> dict[str, Any]:
+def newest_change(project: Project) -> int:
+    """The key of the last change of these settings, 0 before the first."""
+    return Change.objects.filter(project=project, act="change").values_list("pk", flat=True).first() or 0
+
+
+def settings_of(row: Project) -> dict[str, Any]:
     return {
         "state": row.state, "guidelines": row.guidelines, "minutes": row.reservation_minutes, "pass_mark": row.pass_mark,
         "keep_days": row.keep_days,

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from stitchweb.core.once import once
 from stitchweb.review.access import (
     assignments_for,
+    blind_to,
     project_for,
     project_to_manage,
     project_with_labels,
@@ -193,12 +194,14 @@ def calibration(request: HttpRequest, pk: int) -> HttpResponse:
     part = reviewer_of(request.user, project)
     manages = role_of(request.user, project.team_id) in MANAGERS
     every = raters(project)
+    blind = blind_to(request.user).filter(project=project, answer__isnull=False).exists()  # how others did on it tells levels
     answered = assignments_for(request.user).filter(item__project=project, item__answer__isnull=False, state=Held.SUBMITTED)
     context = {
         "section": "review",
         "project": project,
         "manages": manages,
-        "raters": every if manages else [r for r in every if part and r.number == part.number],
+        "raters": every if manages and not blind else [r for r in every if part and r.number == part.number],
+        "blind": manages and blind,
         "gold_n": Gold.objects.filter(item__project=project).count(),
         "few": FEW,
         "gate": gate(part) if part else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -23,8 +24,10 @@ from stitchweb.review.services.projects import (
     change,
     create_project,
     fill,
+    newest_change,
     set_gold,
     set_reviewers,
+    settings_of,
 )
 from stitchweb.review.standing import standing
 from stitchweb.runs.access import runs_for
@@ -57,7 +60,11 @@ def _made(request: HttpRequest, form: NewProject) -> HttpResponse:
 @require_safe
 def project_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Guidelines for everybody; progress, items, people and filters for those who manage it."""
-    project = project_for(request.user, pk)
+    return _shown(request, project_for(request.user, pk))
+
+
+def _shown(request: HttpRequest, project: Project, typed: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    """`typed`: what stands in the form of the settings when it was refused."""
     context: dict[str, Any] = {
         "section": "review",
         "project": project,
@@ -66,8 +73,8 @@ def project_page(request: HttpRequest, pk: int) -> HttpResponse:
         "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
     }
     if context["manages"]:
-        context |= _managed(request, project)
-    return render(request, "review/project.html", context)
+        context |= _managed(request, project) | {"typed": typed or settings_of(project), "seen": newest_change(project)}
+    return render(request, "review/project.html", context, status=status)
 
 
 def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
@@ -105,11 +112,15 @@ def change_project(request: HttpRequest, pk: int) -> HttpResponse:
     """State, reservation and guidelines."""
     project = project_to_manage(request.user, pk)
     form = ChangeForm(request.POST)
-    if form.is_valid():
-        change(request.user, project, **form.cleaned_data)  # type: ignore[arg-type]
-        messages.success(request, "Saved.")
-    else:
+    if not form.is_valid():
         messages.error(request, sentences(form))
+        return _shown(request, project, request.POST, status=422)
+    try:
+        change(request.user, project, **form.cleaned_data)  # type: ignore[arg-type]
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+        return _shown(request, project_for(request.user, pk), request.POST, status=409)
+    messages.success(request, "Saved.")
     return redirect("review-project", pk)
 
 
