@@ -30,6 +30,7 @@ from agents.state import (
     Status,
     Steered,
     Step,
+    StopCause,
     Timed,
     Unusable,
     Usage,
@@ -97,7 +98,8 @@ class World:
         if pick.random() < 0.06:
             return Broken(reason="The machine failed.", **common)
         if pick.random() < 0.1:
-            return Unusable(reason="No answer.", usage=self.usage(), **common)
+            spent = pick.choice([None] * 9 + [StopCause.BUDGET_TOKENS])  # nothing was asked, for the budget did not cover it
+            return Unusable(reason="No answer.", usage=self.usage(), spent=spent, **common)
         return self.answer(kind, state, common)
 
     def usage(self) -> Usage:
