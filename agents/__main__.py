@@ -21,10 +21,11 @@ from agents.benchmark import benchmark, keep_done, programs, provenance, read_li
 from agents.events import Event
 from agents.folder import FolderTaken, RunFolder
 from agents.headless import exit_status, optimize
+from agents.model_choice import ModelChoice, Role
 from agents.model_options import add_model_options, budget_of, check_engineers, engineers_of, models_of, positive
 from agents.reading import Unreadable, read_program
 from agents.result import line_of, refused_line, sentence_of, verdict_of
-from agents.state import ModelChoice, Options, Role
+from agents.state import Options
 from agents.summary import latest, table, totals
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
 from gpu_runner.device import resolve_target

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from agents.engineers import engineer
 from agents.engineers.llm.keys import NoKey, take_from_environment
-from agents.state import Budget, ModelChoice, Role
+from agents.model_choice import ModelChoice, Role
+from agents.state import Budget
 
 ROLES: tuple[Role, ...] = get_args(Role)
 LLM = "llm"

@@ -11,7 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from agents.__main__ import main
-from agents.state import ModelChoice, State
+from agents.model_choice import ModelChoice
+from agents.state import State
 from tests.agents.loop_world import SOURCE, FakeHands
 from tests.agents.model_server import ModelServer, Say
 

@@ -15,8 +15,9 @@ from agents.engineers.llm.prompts import FOLDER, filled
 from agents.events import Event
 from agents.headless import optimize
 from agents.loop import apply, next_step
+from agents.model_choice import ModelChoice
 from agents.result import verdict_of
-from agents.state import Budget, Coded, ModelChoice, Planned, State, Status, Step, StopCause, Unusable
+from agents.state import Budget, Coded, Planned, State, Status, Step, StopCause, Unusable
 from agents.steps import outcome_of, task_for, think
 from gpu_runner.contracts import BuildReport, Verdict
 from gpu_runner.hands import Cancelled

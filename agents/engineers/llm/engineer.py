@@ -15,7 +15,8 @@ from agents.engineers.llm.prompts import Part, filled, prompt
 from agents.engineers.llm.session import Session
 from agents.engineers.llm.verdicts import read_verdict
 from agents.engineers.offline.decide import decide as measured_decision
-from agents.state import Candidate, Decision, Role, Todo
+from agents.model_choice import Role
+from agents.state import Candidate, Decision, Todo
 
 T = TypeVar("T")
 QUOTED = 12_000  # characters of an unusable answer that are shown to its writer

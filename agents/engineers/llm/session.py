@@ -15,7 +15,8 @@ from agents.engineers.llm.failures import AGAIN, ModelError
 from agents.engineers.llm.keys import NoKey, Secret, key_of
 from agents.engineers.llm.prompts import Part, composed, version
 from agents.engineers.llm.tokens import BYTES_A_TOKEN, tokens_of
-from agents.state import ModelChoice, Role, Usage
+from agents.model_choice import ModelChoice, Role
+from agents.state import Usage
 
 SHRINK = 0.6  # of its size is what a question that was too long is cut to
 
@@ -57,6 +58,8 @@ class Session:
                     raise UnusableAnswer(str(error)) from error
                 if error.kind == "overflow":
                     room = int(SHRINK * len(composed(parts, room)[0].encode(errors="replace")))
+                    if not composed(parts, room)[1]:
+                        raise UnusableAnswer(f"{error} Nothing of it can be left out.") from error
                 self.context.say(f"\n{error} It is asked once more.\n")
         raise AssertionError("the last question is answered or raises")
 
