@@ -208,14 +208,23 @@ def _short(line: dict[str, Any]) -> str:
 
 
 class _Teller:
-    """Says on standard error what a person would want to follow; each sentence once."""
+    """Says on standard error what a person would want to follow; each sentence once, and what streams in by whole lines."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._last = ""
+        self._last = self._begun = ""
 
     def __call__(self, event: Event) -> None:
-        text = self._text(event)
+        if event.kind == "log.lines" and event.payload["stream"] == "engineer":
+            whole, _, self._begun = (self._begun + str(event.payload["text"])).rpartition("\n")
+            self._tell(whole.strip())
+            return
+        if text := self._text(event):
+            begun, self._begun = self._begun, ""
+            self._tell(begun.strip())
+            self._tell(text)
+
+    def _tell(self, text: str) -> None:
         if text and text != self._last:
             self._last = text
             _say(f"[{time.monotonic() - self._began:6.1f} s] {text}")
@@ -234,8 +243,6 @@ class _Teller:
                 return f"{payload['id']}: {payload['verdict'] or 'no verdict'}. {payload['note']}"
             case "best.changed" if payload["candidate"]:
                 return f"The best is now {payload['candidate']}"
-            case "log.lines" if payload["stream"] == "engineer":
-                return str(payload["text"]).strip()
         return ""
 
 

@@ -88,3 +88,13 @@ def test_each_role_may_have_its_own_model_server_and_key(
     assert b"CODER_KEY" in written
     assert KEY.encode() not in written
     assert KEY not in "".join(capsys.readouterr())
+
+
+@pytest.mark.xdist_group("litellm")
+def test_what_a_model_says_is_shown_by_whole_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "\n".join(f"line {i} of the model's thoughts" for i in range(30))
+    with ModelServer([Say('{"todos": [{"title": "Fuse"}]}'), Say(words, pieces=100, pause_s=0.02)]) as server:
+        optimize(source, "--engineer", "llm", "--verifier", "offline", "--model", "openai/x", "--api-base", server.url)
+    shown = capsys.readouterr().err
+    for i in range(30):
+        assert f"line {i} of the model's thoughts\n" in shown
