@@ -56,6 +56,7 @@ def result_json(state: State, blobs: BlobStore, candidate_id: str | None = None)
             "coder": state.options.coder,
             "verifier": state.options.verifier,
         },
+        "models": {role: choice.model for role, choice in state.options.models.items()},
         "usage": state.usage.model_dump(mode="json"),
         "hardware": device.model_dump(mode="json") if device else None,
         "versions": _versions(device),

@@ -84,6 +84,8 @@ def test_each_role_may_have_its_own_model_server_and_key(
     assert set(state.options.models) == {"planner", "coder"}
     assert (state.options.budget.tokens, state.options.budget.money) == (50_000, 2.5)
     assert state.usage.money > 0
+    result = json.loads((source.parent / "out" / "result.json").read_text())
+    assert result["models"] == {"planner": "openai/big", "coder": "openai/small"}
     written = b"".join(path.read_bytes() for path in (source.parent / "out").rglob("*") if path.is_file())
     assert b"CODER_KEY" in written
     assert KEY.encode() not in written
