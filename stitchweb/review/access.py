@@ -157,6 +157,12 @@ def closed_programs(user: Person) -> QuerySet[Program, int]:
     return rows.order_by().values_list("pk", flat=True)
 
 
+def may_hear_of_hunches(user: Person, item: Item) -> bool:
+    """Whether verdicts on an item's hunches may be told to those who scored it: not while they score other candidates of its
+    program blind, for a hunch may hold the text of any."""
+    return not closed_programs(user).filter(pk=item.run.revision.program_id).exists()
+
+
 def why_closed(user: Person, program: int) -> Closed:
     """Why such a program is closed to the person, and what opens it."""
     texts = Revision.objects.filter(program=program).values("sha256")

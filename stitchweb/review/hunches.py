@@ -35,11 +35,11 @@ def hunches_of(row: Assignment, *, tell: bool) -> list[ShownHunch]:
     return [_shown(hunch, mask, tell) for hunch in some]
 
 
-def attached_to(item: Item) -> list[ShownHunch]:
-    """Everybody's that are evidence for a submitted label, for those who may read the labels."""
+def attached_to(item: Item, *, tell: bool) -> list[ShownHunch]:
+    """Everybody's that are evidence for a submitted label, for those who may read the labels. `tell`: their verdicts too."""
     some = Hunch.objects.filter(assignment__item=item, assignment__review__isnull=False).exclude(attached="")
     return [
-        _shown(hunch, Mask([]), True, f"reviewer {hunch.assignment.review.number}")
+        _shown(hunch, Mask([]), tell, f"reviewer {hunch.assignment.review.number}")
         for hunch in some.select_related("job", "assignment__review")
     ]
 

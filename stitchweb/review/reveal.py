@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stitchweb.review.access import blind_to
+from stitchweb.review.access import blind_to, may_hear_of_hunches
 from stitchweb.review.disputes import Sheet, outdated, sheets
 from stitchweb.review.hunches import attached_to
 from stitchweb.review.models import Assignment, Gold, Item, Mark, Rating, Remark, Review, Revised
@@ -35,7 +35,7 @@ def revealed(row: Assignment) -> dict[str, Any]:
     candidate = view.candidates.get(item.candidate)
     verdict = (candidate.verdict or "") if candidate else ""
     to_come = blind_to(row.user).filter(run=item.run_id).count()
-    found = labels_of(item, verdict, row.user_id)
+    found = labels_of(item, verdict, row.user_id, hunches=may_hear_of_hunches(row.user, item))
     return found | {
         "project": item.project,
         "rubric": item.project.rubric.parsed,
@@ -50,10 +50,11 @@ def revealed(row: Assignment) -> dict[str, Any]:
     }
 
 
-def labels_of(item: Item, verdict: str, reader: int | None = None) -> dict[str, Any]:
+def labels_of(item: Item, verdict: str, reader: int | None = None, *, hunches: bool = True) -> dict[str, Any]:
     """All labels of an item as columns, the reader's own first, then by number; how far apart they lie; the final label.
 
-    Verdicts are named to a `reader` who has scored it, and to everybody once it is settled.
+    Verdicts are named to a `reader` who has scored it, and to everybody once it is settled; those on hunches where `hunches`
+    says so.
     """
     [sheet] = sheets([item])
     tell = reader is not None or sheet.final is not None
@@ -78,7 +79,7 @@ def labels_of(item: Item, verdict: str, reader: int | None = None) -> dict[str, 
         "final_outdated": outdated(sheet.final, item.project, verdict) if sheet.final else [],
         "disputed": sheet.disputed,
         "answer": Gold.objects.filter(item=item).first(),
-        "evidence": attached_to(item),
+        "evidence": attached_to(item, tell=hunches),
         "remarks": list(Remark.objects.filter(item=item)),
     }
 

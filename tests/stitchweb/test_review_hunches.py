@@ -65,7 +65,7 @@ def test_a_changed_candidate_is_checked_and_its_readings_come_without_a_verdict(
     assert Revision.objects.get(pk=run.revision_id).analysis == run.revision.analysis
 
 
-def test_an_attached_finding_is_shown_with_the_label_and_its_verdict_after_the_scores(
+def test_an_attached_finding_is_shown_with_the_label_and_its_verdict_when_the_program_opens(
     desk: PageDesk, conveyor: Conveyor
 ) -> None:
     client, place = desk.take(desk.rita)
@@ -80,13 +80,37 @@ def test_an_attached_finding_is_shown_with_the_label_and_its_verdict_after_the_s
     well_formed(page.content.decode())
     shown = text_of(page).partition("Hunches tested")[2]
     assert "Half as wide" in shown
-    assert "incorrect" in shown
+    # The hunch may have held the text of a candidate that is still to be scored.
+    assert "incorrect" not in shown
+    assert "incorrect" not in text_of(client.get(f"{place}hunch/list"))
+    assert "other candidates" in text_of(client.get(f"{place}hunch/list"))
+    score_the_rest(desk)
+    assert "incorrect" in text_of(client.get(place)).partition("Hunches tested")[2]
+    assert "incorrect" in text_of(client.get(f"{place}hunch/list"))
     client.post(f"{place}hunch/1/attach", {"dimension": ""})
     assert Hunch.objects.get().attached == "anti_hacking"
     labels = desk.client(desk.world.owner).get(f"/review/projects/{desk.project.pk}/labels.jsonl").content.decode()
     assert '"verdict": "incorrect"' in labels
     other, elsewhere = desk.take(desk.raj)
     assert "Half as wide" not in text_of(other.get(elsewhere))
+
+
+def score_the_rest(desk: PageDesk) -> None:
+    """Rita scores all that comes to her."""
+    client = desk.client(desk.rita)
+    while "/review/items/" in (to := client.post(f"/review/projects/{desk.project.pk}/next").url):
+        assert client.post(to, {**FORM, "act": "submit"}).status_code == 302
+
+
+def test_nothing_is_tried_on_what_is_submitted(desk: PageDesk, conveyor: Conveyor) -> None:
+    client, place = desk.take(desk.rita)
+    sent = texts(client, place)
+    client.post(place, {**FORM, "act": "submit"})
+    answer = client.post(f"{place}hunch/", sent | {"note": "too late"})
+    assert answer.status_code == 409
+    assert "could be attached" in text_of(answer)
+    assert "too late" in text_of(answer)
+    assert not Hunch.objects.exists()
 
 
 def test_what_cannot_be_checked_is_refused_with_the_text_kept(desk: PageDesk, conveyor: Conveyor) -> None:

@@ -32,6 +32,8 @@ def try_out(user: User, assignment_pk: int, texts: Mapping[str, str], note: str 
     row = locked(user, assignment_pk)
     if row.state == Held.SKIPPED:
         raise QueueRefused("You skipped this item, so it went to others.")
+    if row.state == Held.SUBMITTED:
+        raise QueueRefused("This review is submitted: nothing could be attached to it any more.")
     if Hunch.objects.filter(assignment__user=user, job__state__in=OPEN).exists():
         raise QueueRefused("Your last hunch is being checked. Wait for it: the runner does one thing at a time.")
     so_far = Hunch.objects.filter(assignment=row).count()

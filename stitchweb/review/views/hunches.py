@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from stitchweb.review.access import assignment_for
+from stitchweb.review.access import assignment_for, may_hear_of_hunches
 from stitchweb.review.blind import REFERENCE_FILE, subject_of
 from stitchweb.review.hunches import hunches_of
 from stitchweb.review.models import Assignment, Held
@@ -53,13 +53,16 @@ def _context(row: Assignment, texts: dict[str, str], refused: str, note: str = "
 
 
 def _listed(row: Assignment) -> dict[str, Any]:
-    shown = hunches_of(row, tell=row.state == Held.SUBMITTED)
+    submitted = row.state == Held.SUBMITTED
+    told = submitted and may_hear_of_hunches(row.user, row.item)
+    shown = hunches_of(row, tell=told)
     return {
         "row": row,
         "hunches": shown,
         "busy": any(h.open for h in shown),
         "dimensions": row.item.project.rubric.parsed.dimensions,
-        "submitted": row.state == Held.SUBMITTED,
+        "submitted": submitted,
+        "told": told,
     }
 
 
