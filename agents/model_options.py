@@ -9,7 +9,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from agents.engineers import engineer
-from agents.engineers.llm.keys import NoKey, take_from_environment
+from agents.llm.keys import NoKey, take_from_environment
 from agents.model_choice import ModelChoice, Role
 from agents.state import Budget
 

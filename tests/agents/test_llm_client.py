@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agents.engineers.llm import client
-from agents.engineers.llm.client import Answer, Price, Question, ask, known_price
-from agents.engineers.llm.failures import ModelError
-from agents.engineers.llm.keys import HIDDEN, NoKey, Secret, key_of, take_from_environment
-from agents.engineers.llm.tokens import tokens_in_text
+from agents.llm import client
+from agents.llm.client import Answer, Price, Question, ask, known_price
+from agents.llm.failures import ModelError
+from agents.llm.keys import HIDDEN, NoKey, Secret, key_of, take_from_environment
+from agents.llm.tokens import tokens_in_text
 from gpu_runner.hands import Cancelled
 from tests.agents.model_server import ModelServer, Raw, Refuse, Reply, Say, Silence
 

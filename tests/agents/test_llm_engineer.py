@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agents.blobs import MemoryBlobs
-from agents.engineers.llm import client
-from agents.engineers.llm.keys import Secret, offer
 from agents.engineers.llm.prompts import FOLDER, filled
 from agents.events import Event
 from agents.headless import optimize
+from agents.llm import client
+from agents.llm.keys import Secret, offer
 from agents.loop import apply, next_step
 from agents.model_choice import ModelChoice
 from agents.result import verdict_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.engineers import BudgetSpent
-from agents.engineers.llm.client import Price
+from agents.llm.client import Price
 from agents.state import Budget, StopCause, Usage
 
 LEAST_ANSWER = 256  # tokens; a shorter answer holds no program

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from agents.engineers import CodeAnswer, Context, DecideAnswer, PlanAnswer, UnusableAnswer, register
 from agents.engineers.llm import evidence
-from agents.engineers.llm.client import Answer
 from agents.engineers.llm.files import read_files
 from agents.engineers.llm.plans import read_plan, whole_program
 from agents.engineers.llm.prompts import Part, filled, prompt
 from agents.engineers.llm.session import Session
 from agents.engineers.llm.verdicts import read_verdict
 from agents.engineers.offline.decide import decide as measured_decision
+from agents.llm.client import Answer
 from agents.model_choice import Role
 from agents.state import Candidate, Decision, Todo
 

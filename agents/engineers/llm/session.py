@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agents.engineers import Context, UnusableAnswer
-from agents.engineers.llm import client
 from agents.engineers.llm.budget import Allowance, allowance
-from agents.engineers.llm.client import Answer, Message, Price, Question, known_price
-from agents.engineers.llm.failures import AGAIN, ModelError
-from agents.engineers.llm.keys import NoKey, Secret, key_of
 from agents.engineers.llm.prompts import Part, composed, version
-from agents.engineers.llm.tokens import BYTES_A_TOKEN, tokens_of
+from agents.llm import client
+from agents.llm.client import Answer, Message, Price, Question, known_price
+from agents.llm.failures import AGAIN, ModelError
+from agents.llm.keys import NoKey, Secret, key_of
+from agents.llm.tokens import BYTES_A_TOKEN, tokens_of
 from agents.model_choice import ModelChoice, Role
 from agents.state import Usage
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from agents.engineers.llm.keys import Secret
+from agents.llm.keys import Secret
 from agents.state import Usage
 
 Kind = Literal[

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from agents.engineers.llm.failures import AGAIN, Asked, ModelError, explained
-from agents.engineers.llm.keys import Secret, quieten_litellm
-from agents.engineers.llm.tokens import tokens_in_text, tokens_of
+from agents.llm.failures import AGAIN, Asked, ModelError, explained
+from agents.llm.keys import Secret, quieten_litellm
+from agents.llm.tokens import tokens_in_text, tokens_of
 from agents.state import Usage
 from gpu_runner.hands import Cancelled
 
