@@ -24,9 +24,9 @@ setup: $(RUN_READY) ## only the virtual environment that `make run` needs
 
 setup-dev: $(DEV_READY) ## the virtual environment of tests and checks
 
-# On two workers: see tests/conftest.py for what shares one. What a database does under several people is tested on both.
+# One test at a time, for some of them measure. What a database does under several people is tested on both databases.
 test: $(DEV_READY) browser postgresql ## the whole suite but what needs minutes or a GPU
-	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadgroup --durations 15 $(ARGS)
+	$(PYTEST) -q -m "not slow and not gpu and not postgres" $(ARGS)
 	$(PYTHON_BIN) tools/with_postgres.py $(PYTEST) -q -m "not slow and not gpu and not sqlite" $(ON_BOTH)
 
 test-slow: $(DEV_READY) browser ## the tests that take minutes

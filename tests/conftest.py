@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-TESTS = Path(__file__).parent
-HANDS = ("gpu_runner/", "hacks/", "e2e/test_kill", "e2e/test_profile")
-GAINS = (
-    "gpu_runner/test_timing",
-    "agents/test_loop_end_to_end",
-    "agents/test_headless",
-    "agents/test_llm_end",
-    "e2e/test_main_job",
-)
 
 if TYPE_CHECKING:
     from stitchweb.programs.models import Revision
@@ -26,16 +15,6 @@ if TYPE_CHECKING:
 def pytest_configure(config: pytest.Config) -> None:
     # The static files are collected by `manage.py up`; tests serve pages without them.
     config.addinivalue_line("filterwarnings", "ignore:No directory at")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With two workers, one has the hands and whatever measures, the other all the rest: no two measurements get in each
-    other's way. Those that must find a gain come last, when the other worker has little left to do."""
-    places = {item: item.path.relative_to(TESTS).as_posix() for item in items}
-    for item, place in places.items():
-        item.add_marker(pytest.mark.xdist_group("hands" if place.startswith((*HANDS, *GAINS)) else "site"))
-    items.sort(key=lambda item: places[item].startswith(GAINS))
 
 
 REFERENCE = '''import torch
