@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-import agents.engineers.offline as offline
 from tests.agents.cuda_on_cpu import SHIMS, SPLIT, template_on_cpu
+from tests.agents.nvcc import HEADERS, spill_free_kernels
 
 HERE = Path(__file__).parent
-HEADERS = Path(offline.__file__).parent / "emit" / "headers"
 PROGRAM = """
 #include "attention_half.cuh"
 namespace {
@@ -59,23 +57,4 @@ def test_attention_played_thread_by_thread_is_right_with_masks_edges_and_what_is
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_the_template_compiles_and_spills_nothing(tmp_path: Path, target: str) -> None:
-    (tmp_path / "all.cu").write_text(PROGRAM)
-    command = [
-        "nvcc",
-        "-std=c++17",
-        "-O3",
-        f"-arch={target}",
-        f"-I{HEADERS}",
-        "-Xptxas",
-        "-v",
-        "-cubin",
-        "-o",
-        "/dev/null",
-        "all.cu",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    spills = re.findall(r"(\d+) bytes spill stores", done.stderr)
-    assert len(spills) >= 7
-    assert set(spills) == {"0"}
-    assert "serialized" not in done.stderr, "wgmma instructions wait for each other"
+    assert spill_free_kernels(tmp_path, PROGRAM, target) >= 7
