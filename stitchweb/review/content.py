@@ -15,7 +15,6 @@ from stitchweb.review.rubric import RubricContent
 
 CANNOT_TELL = 0
 SIDES = ("candidate", "parent", "reference")
-MAX_MARKS = 60
 MAX_TEXT = 4000
 Side = Literal["candidate", "parent", "reference"]
 Files = Mapping[str, Mapping[str, str]]  # side → path → text
@@ -82,7 +81,7 @@ def read_form(data: QueryDict, rubric: RubricContent) -> Content:
     """The content of a form. What the rubric does not know is dropped; texts are cut to `MAX_TEXT`."""
     scores = {d.key: _score(data, d.key, {c.key for c in d.checklist}) for d in rubric.dimensions}
     found = [mark_of(word) for word in data.getlist("mark")]
-    marks = [m for m in dict.fromkeys(found) if m and m.dimension in rubric.by_key][:MAX_MARKS]
+    marks = [m for m in dict.fromkeys(found) if m and m.dimension in rubric.by_key]
     level = data.get("hack_level", "")
     return Content(
         scores=scores,

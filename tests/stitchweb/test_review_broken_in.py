@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http import QueryDict
 from django.test import Client
 
 from stitchweb.programs.services import Upload, create_program
+from stitchweb.review.content import read_form
 from stitchweb.review.models import Adjudication, Assignment, Change, Hunch, Item, Review, Revised
 from stitchweb.review.services.gold import add_gold
 from stitchweb.review.services.labels import set_adjudicators
@@ -300,3 +302,11 @@ def test_a_program_number_that_no_database_holds_is_refused(desk: PageDesk) -> N
     sent = {"program": "9" * 25, "share": "100", "most": "5"}
     answer = desk.client(desk.world.owner).post(f"/review/projects/{desk.project.pk}/fill", sent, follow=True)
     assert "Program:" in text_of(answer)
+
+
+def test_every_mark_is_kept_however_many(desk: PageDesk) -> None:
+    """A form of more than a thousand fields is refused by the site as a whole, which says so."""
+    words = [f"anti_hacking|candidate|{line}|{line}|kernels/run.cpp" for line in range(1, 201)]
+    data = QueryDict(mutable=True)
+    data.setlist("mark", words)
+    assert len(read_form(data, desk.project.rubric.parsed).marks) == len(words)
