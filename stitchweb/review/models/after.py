@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from stitchweb.review.models.base import HACK_LEVELS, Assignment, Item, Project, Review, Rubric
-from stitchweb.runs.models import Job
+from stitchweb.runs.models import Job, Run
 
 
 class Label(models.Model):
@@ -70,6 +70,44 @@ class Adjudication(Label):
         return f"final label {self.pk} of item {self.item_id}"
 
 
+class Typed(models.Model):
+    """What somebody had typed of a revision or a final label at one moment, before they sent it. Rows are only ever added; the
+    newest of a person, item and `act` is what the form shows. None is kept once the label is.
+    """
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    act = models.CharField(max_length=6)  # revise | settle
+    content = models.JSONField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [models.Index(fields=["user", "item", "act", "-id"], name="typed_newest")]
+
+    def __str__(self) -> str:
+        return f"typed {self.pk}: {self.act} item {self.item_id}"
+
+
+class Seen(models.Model):
+    """Labels of others that were open to somebody: those of one item, or, without `item`, all that were in by `at`."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="seen")
+    item = models.ForeignKey(Item, null=True, on_delete=models.CASCADE, related_name="seen")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "item"], name="seen_once"),
+            models.UniqueConstraint(fields=["user", "project"], condition=models.Q(item=None), name="seen_whole_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"user {self.user_id} saw labels of project {self.project_id}"
+
+
 class Gold(models.Model):
     """The answer to a gold item: `answers` by dimension with the levels that are right and why, right hack levels and why."""
 
@@ -87,6 +125,7 @@ class Hunch(models.Model):
     """What a reviewer tried out: the candidate or the inputs changed, checked by the Verifier as `job`.
 
     `changed`: the texts by path that differ, "reference.py" among them; `attached`: the dimension that it is evidence for.
+    `kept_as`: the run that holds the changed candidate, once it is kept as a better one.
     """
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="hunches")
@@ -95,6 +134,7 @@ class Hunch(models.Model):
     changed = models.JSONField(default=dict)
     note = models.CharField(max_length=400, blank=True)
     attached = models.CharField(max_length=40, blank=True)
+    kept_as = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="hunches")
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -109,6 +149,27 @@ class Hunch(models.Model):
         """The Verifier's word on it; empty while there is none. Not for eyes before the scores are in."""
         report = self.job.report if self.job else None
         return str((report or {}).get("verdict", ""))
+
+
+class Probe(models.Model):
+    """A reference with other inputs that told something about one candidate, kept to be tried on others of the same program.
+
+    `reference_sha256`: of the text that it was made from; `text`: the changed one, whole. `number` counts within the project.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="probes")
+    hunch = models.OneToOneField(Hunch, on_delete=models.CASCADE, related_name="probe")
+    number = models.PositiveSmallIntegerField()
+    reference_sha256 = models.CharField(max_length=64)
+    text = models.TextField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["project", "number"], name="probe_numbers_once")]
+
+    def __str__(self) -> str:
+        return f"probe {self.number} of project {self.project_id}"
 
 
 class Remark(models.Model):

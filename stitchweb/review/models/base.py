@@ -82,7 +82,8 @@ class Project(models.Model):
 class Reviewer(models.Model):
     """Somebody who scores in a project. `number` is the pseudonym under which peers see them: "reviewer 3".
 
-    `cleared`: a manager lets them go on although their gold items are below the pass mark.
+    `cleared`: a manager lets them go on although their gold items are below the pass mark. `back_at`: when they last came back
+    after having left: what was in the queue by then had been open to them.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="reviewers")
@@ -90,6 +91,7 @@ class Reviewer(models.Model):
     number = models.PositiveSmallIntegerField()
     joined_at = models.DateTimeField(default=timezone.now)
     left_at = models.DateTimeField(null=True, blank=True)  # their labels stay
+    back_at = models.DateTimeField(null=True, blank=True)
     cleared = models.BooleanField(default=False)
 
     class Meta:
@@ -113,7 +115,8 @@ class Item(models.Model):
     """One candidate in a project's queue. `sha256` pins what is scored; `rank` is its random place in the queue.
 
     `taken`: slots in use, reserved or submitted; raised and lowered under this row's lock only. `why`: why it is here, in words
-    that a reviewer may read before scoring.
+    that a reviewer may read before scoring. `opened`: all its labels were in once, so that what is hidden of it was open to those
+    who had given none.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="items")
@@ -126,6 +129,7 @@ class Item(models.Model):
     rank = models.FloatField()
     wanted = models.PositiveSmallIntegerField()
     taken = models.PositiveSmallIntegerField(default=0)
+    opened = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = ItemQuerySet.as_manager()
