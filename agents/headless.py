@@ -98,7 +98,7 @@ class _Shell:
         return outcome_of(step, self.state, report, self.blobs, at, max(0.0, at - began))
 
     def _by_engineer(self, step: Step) -> Outcome:
-        return think(step, self.state, self.blobs, self._say, self.cancelled, self.clock)
+        return think(step, self.state, self.blobs, self._say, self.cancelled, self.clock, asked=self._asked)
 
     def _cancel(self) -> Steered:
         control = Control(id="interrupt", kind="cancel")
@@ -134,6 +134,9 @@ class _Shell:
     def _say(self, text: str) -> None:
         for payload in self.text.add("engineer", text, self.clock()):
             self._one("log.lines", payload, "engineer")
+
+    def _asked(self, payload: dict[str, object]) -> None:
+        self._one("model.asked", payload, "engineer")
 
     def _say_rest(self) -> None:
         for payload in self.text.flush():

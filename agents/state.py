@@ -90,12 +90,14 @@ class Budget(Contract):
 
 
 class Usage(Contract):
-    """What a run has spent. `wall_s` excludes pauses and the waiting for a runner."""
+    """What a run has spent. `wall_s` excludes pauses and the waiting for a runner. `unpriced`: tokens, of those in and out,
+    whose price is not known, so that `money` says nothing of them."""
 
     attempts: int = 0
     wall_s: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
+    unpriced: int = 0
     money: float = 0.0
     device_s: float = 0.0
 
@@ -108,6 +110,7 @@ class Options(Contract):
     coder: str = "offline"
     verifier: str = "offline"
     models: dict[Role, ModelChoice] = {}  # of the roles that ask one
+    prompts: dict[str, BlobRef] = {}  # name: the text that takes the place of ours
     protocol: VerifyProtocol
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE

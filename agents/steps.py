@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
 from agents.diagnosis import diagnosis_of
 from agents.engineers import BudgetSpent, Context, Engineer, UnusableAnswer, engineer
+from agents.llm.doors import Doors, own_door
 from agents.loop.rules import find, ground, parent_of_next
 from agents.state import (
     Analysed,
@@ -237,6 +239,8 @@ def think(
     say: Callable[[str], None] = lambda text: None,
     cancelled: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.time,
+    doors: Doors = own_door,
+    asked: Callable[[dict[str, Any]], None] = lambda payload: None,
 ) -> Outcome:
     """Ask the engineer of a plan, code or decide step. An answer that cannot be used, or an engineer that fails, is `Unusable`.
 
@@ -247,7 +251,7 @@ def think(
     role = {"plan": state.options.planner, "code": state.options.coder, "decide": state.options.verifier}[step.kind]
     try:
         worker = engineer(role)
-        context = context_of(state, blobs, say, cancelled)
+        context = replace(context_of(state, blobs, say, cancelled), doors=doors, asked=asked)
     except (ValueError, KeyError, ImportError) as error:
         return Broken(
             step=step.index, at=clock(), seconds=clock() - began, reason=f"The engineer {role!r} cannot work: {error}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from agents.llm.doors import Doors, own_door
 from agents.state import BlobStore, Candidate, Decision, State, StopCause, Todo, Usage
 from gpu_runner.contracts import Analysis, CandidateFiles, ProfileReport
 
@@ -28,7 +29,8 @@ class BudgetSpent(UnusableAnswer):
 
 @dataclass(frozen=True)
 class Context:
-    """What an engineer sees. `say` streams short text to the live page; `cancelled` is asked between expensive parts."""
+    """What an engineer sees. `say` streams short text to the live page; `cancelled` is asked between expensive parts; `doors`
+    say how a model is reached; `asked` is told of each question to one, as the payload of a `model.asked` event."""
 
     state: State
     source: str
@@ -37,6 +39,8 @@ class Context:
     reference_profile: ProfileReport | None = None
     say: Callable[[str], None] = lambda text: None
     cancelled: Callable[[], bool] = lambda: False
+    doors: Doors = own_door
+    asked: Callable[[dict[str, Any]], None] = lambda payload: None
 
     def files(self, candidate: Candidate) -> dict[str, str]:
         """The sources of a candidate, path to text."""

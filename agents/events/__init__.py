@@ -13,6 +13,7 @@ from agents.events.telling import created, event_of_progress, events_of, events_
 from agents.events.words import (
     MAX_PAYLOAD,
     AnalysisView,
+    AskedView,
     CandidateView,
     ControlView,
     Event,
@@ -32,6 +33,7 @@ __all__ = [
     "MAX_PAYLOAD",
     "STOP_SENTENCES",
     "AnalysisView",
+    "AskedView",
     "CandidateView",
     "Coalescer",
     "ControlView",

@@ -8,6 +8,7 @@ from typing import Any
 from agents.events.words import (
     LOG_KEPT,
     AnalysisView,
+    AskedView,
     CandidateView,
     ControlView,
     Event,
@@ -132,6 +133,23 @@ def _usage(view: View, event: Event) -> dict[str, Any]:
     return {"usage": UsageView.model_validate(event.payload)}
 
 
+def _asked(view: View, event: Event) -> dict[str, Any]:
+    p = event.payload
+    role, before = str(p["role"]), view.asked.get(str(p["role"]))
+    before = before or AskedView(model=str(p["model"]))
+    after = AskedView(
+        model=str(p["model"]),
+        questions=before.questions + 1,
+        failed=before.failed + bool(p.get("error")),
+        tokens_in=before.tokens_in + int(p["tokens_in"]),
+        tokens_out=before.tokens_out + int(p["tokens_out"]),
+        money=before.money + float(p["money"]),
+        price_known=before.price_known and bool(p["price_known"]),
+        seconds=before.seconds + float(p["seconds"]),
+    )
+    return {"asked": view.asked | {role: after}}
+
+
 def _replay(view: View, event: Event) -> dict[str, Any]:
     replay = ReplayView.model_validate(event.payload)
     return {"replays": view.replays | {replay.row: replay}}
@@ -161,6 +179,7 @@ _FOLDS = {
     "best.changed": _best,
     "control.changed": _control,
     "usage.changed": _usage,
+    "model.asked": _asked,
     "replay.changed": _replay,
     "log.lines": _log,
     "run.finished": _finished,

@@ -23,6 +23,8 @@ EventKind = Literal[
     "best.changed",  # {"candidate": id | None}
     "control.changed",  # ControlView
     "usage.changed",  # UsageView
+    "model.asked",  # one question to a model: role, model, tokens_in, tokens_out, money, price_known, counted, seconds, finish,
+    # tries, error, blob: where question and answer lie
     "replay.changed",  # ReplayView
     "log.lines",  # {"stream": str, "text": str}; coalesced, at most 10 a second per stream
     "run.finished",  # ResultView
@@ -141,6 +143,19 @@ class UsageView(Contract):
     budget: dict[str, Any]
 
 
+class AskedView(Contract):
+    """What a role's questions to its model came to so far. `money`: dollars, of those questions whose price is known."""
+
+    model: str
+    questions: int = 0
+    failed: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money: float = 0.0
+    price_known: bool = True
+    seconds: float = 0.0
+
+
 class ReplayView(Contract):
     """A draw of a candidate's check that somebody had made again, beside the run and not a part of it.
 
@@ -205,6 +220,7 @@ class View(Contract):
     best: str | None = None
     controls: dict[str, ControlView] = {}
     usage: UsageView | None = None
+    asked: dict[str, AskedView] = {}  # role: of its model
     replays: dict[str, ReplayView] = {}  # replay_key: the newest of each row
     log: dict[str, str] = {}  # stream: the last 16 kB
     result: ResultView | None = None

@@ -12,12 +12,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from agents.llm.failures import AGAIN, Asked, ModelError, explained
-from agents.llm.keys import Secret, quieten_litellm
+from agents.llm.guard import Guard
+from agents.llm.keys import Secret, Veil, quieten_litellm
 from agents.llm.tokens import tokens_in_text, tokens_of
 from agents.state import Usage
 from gpu_runner.hands import Cancelled
@@ -46,7 +48,7 @@ class Price:
 @dataclass(frozen=True)
 class Question:
     """`model` as LiteLLM names it, with its provider; `max_tokens` of the answer; `seconds`: of all tries and waits together;
-    `stall_s`: of silence. `secret` None: a server that wants no key."""
+    `stall_s`: of silence. `secret` None: a server that wants no key. `guard`: judges `api_base`; None: whatever it is."""
 
     model: str
     messages: Sequence[Message]
@@ -57,6 +59,7 @@ class Question:
     secret: Secret | None = field(default=None, repr=False)
     temperature: float | None = None
     stall_s: float = STALL_S
+    guard: Guard | None = None
 
     @property
     def asked(self) -> Asked:
@@ -148,6 +151,7 @@ class _Call:
         self.pieces: queue.Queue[Any] = queue.Queue()
         self.left = threading.Event()  # whoever waited has gone: the thread ends at its next piece
         self.text: list[str] = []
+        self.veil = Veil(question.secret)  # a server may repeat what it was given
         self.written = self.thought = 0  # characters
         self.finish: str | None = None
         self.counts: tuple[int, int] | None = None
@@ -211,15 +215,35 @@ class _Call:
             if isinstance(thought, str):
                 self.thought += len(thought)
             if isinstance(text, str) and text:
-                self.text.append(text)
+                self._hear(self.veil.over(text))
                 self.written += len(text)
-                self.say(text)
+
+    def _hear(self, text: str) -> None:
+        if text:
+            self.text.append(text)
+            self.say(text)
 
     def _stream(self) -> Iterator[Any]:
-        yield from _litellm().completion(**self._given(), stream=True, stream_options={"include_usage": True})
+        with self._way() as way:
+            yield from _litellm().completion(**self._given(), **way, stream=True, stream_options={"include_usage": True})
 
     def _whole(self) -> Iterator[Any]:
-        yield _litellm().completion(**self._given())
+        with self._way() as way:
+            yield _litellm().completion(**self._given(), **way)
+
+    @contextmanager
+    def _way(self) -> Iterator[dict[str, Any]]:
+        """The client that a guarded server is asked with; LiteLLM's own where there is nothing to guard."""
+        question = self.question
+        if question.guard is None or not question.api_base:
+            yield {}
+            return
+        _litellm()  # before its own import of the same packages
+        from openai import OpenAI
+
+        given = self._given()
+        with question.guard.client(question.api_base, given["timeout"]) as http:
+            yield {"client": OpenAI(api_key=given["api_key"], base_url=question.api_base, http_client=http, max_retries=0)}
 
     def _given(self) -> dict[str, Any]:
         question = self.question
@@ -242,6 +266,7 @@ class _Call:
         return given
 
     def _answer(self) -> Answer:
+        self._hear(self.veil.rest())
         text, name = "".join(self.text), self.question.asked.name
         counted = self.counts is not None and self.counts[1] > 0
         usage = self._counted() if counted else self._estimate()
@@ -266,7 +291,8 @@ class _Call:
 
     def _usage(self, tokens_in: int, tokens_out: int) -> Usage:
         money = self.price.of(tokens_in, tokens_out) if self.price else 0.0
-        return Usage(tokens_in=tokens_in, tokens_out=tokens_out, money=money)
+        unpriced = 0 if self.price else tokens_in + tokens_out
+        return Usage(tokens_in=tokens_in, tokens_out=tokens_out, money=money, unpriced=unpriced)
 
 
 def _counts(usage: Any) -> tuple[int, int] | None:

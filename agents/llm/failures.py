@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
+from agents.llm.guard import Forbidden
 from agents.llm.keys import Secret
 from agents.state import Usage
 
@@ -60,8 +61,12 @@ def explained(error: BaseException, asked: Asked) -> ModelError:
     if "LLM Provider NOT provided" in words:
         return ModelError("model", f"{asked.model!r} does not say whose model it is: write openai/{asked.model} for any server "
                           "that speaks OpenAI's protocol, or another provider's prefix.")  # fmt: skip
+    if isinstance(error, Forbidden):
+        return ModelError("address", words)
+    if isinstance(status, int) and 300 <= status < 400:
+        return ModelError("address", f"{where.capitalize()} sends elsewhere, which is not followed: give that URL.")
     if status in (401, 403):
-        key = f"the key in {asked.key_name}" if asked.key_name else "a call without a key"
+        key = f"the key {asked.key_name}" if asked.key_name else "a call without a key"
         return ModelError("key", f"{where.capitalize()} refuses {key} (status {status}). Check the key and what it may use.")
     if status == 402:
         return ModelError("payment", f"{where.capitalize()} wants payment first: {said}")

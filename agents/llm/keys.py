@@ -7,6 +7,7 @@ A `ModelChoice` carries the name under which its key was offered here. A shell o
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -43,6 +44,41 @@ class Secret:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a key is not written anywhere")
+
+
+# What the keys of well-known services look like, in programs and their comments as anywhere.
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"\b(?:sk-[\w-]{16,}|gsk_\w{20,}|xai-\w{20,}|hf_\w{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
+    r"xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,})"
+)
+
+
+def without_secrets(text: str) -> str:
+    """The text without what looks like somebody's key."""
+    return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+
+
+class Veil:
+    """Hides a key in a text that comes in pieces, also where it is cut between two of them."""
+
+    def __init__(self, secret: Secret | None) -> None:
+        self._secret = secret if secret and len(secret.reveal()) >= _SHORTEST else None
+        self._kept = ""  # may be the beginning of the key
+
+    def over(self, piece: str) -> str:
+        """What can be shown after this piece."""
+        if self._secret is None:
+            return piece
+        text = self._secret.hidden_in(self._kept + piece)
+        key = self._secret.reveal()
+        begun = next((n for n in range(min(len(key) - 1, len(text)), 0, -1) if text.endswith(key[:n])), 0)
+        self._kept = text[len(text) - begun :]
+        return text[: len(text) - begun]
+
+    def rest(self) -> str:
+        """What was held back and turned out to be no key."""
+        kept, self._kept = self._kept, ""
+        return kept
 
 
 _offered: dict[str, Secret] = {}

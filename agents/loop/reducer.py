@@ -125,6 +125,7 @@ def _account(state: State, outcome: Outcome, by_hands: bool) -> State:
     update: dict[str, object] = {
         "tokens_in": usage.tokens_in + max(0, spent_now.tokens_in),
         "tokens_out": usage.tokens_out + max(0, spent_now.tokens_out),
+        "unpriced": usage.unpriced + max(0, spent_now.unpriced),
         "money": usage.money + max(0.0, spent_now.money),
         "device_s": usage.device_s + (max(0.0, outcome.seconds) if by_hands else 0.0),
     }

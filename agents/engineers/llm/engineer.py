@@ -10,7 +10,7 @@ from agents.engineers import CodeAnswer, Context, DecideAnswer, PlanAnswer, Unus
 from agents.engineers.llm import evidence
 from agents.engineers.llm.files import read_files
 from agents.engineers.llm.plans import read_plan, whole_program
-from agents.engineers.llm.prompts import Part, filled, prompt
+from agents.engineers.llm.prompts import Part, prompts_of
 from agents.engineers.llm.session import Session
 from agents.engineers.llm.verdicts import read_verdict
 from agents.engineers.offline.decide import decide as measured_decision
@@ -19,6 +19,7 @@ from agents.model_choice import Role
 from agents.state import Candidate, Decision, Todo
 
 T = TypeVar("T")
+Asked = tuple[str, list[Part]]
 QUOTED = 12_000  # characters of an unusable answer that are shown to its writer
 
 
@@ -35,11 +36,9 @@ class LLM:
         """The Planner's list; when it cannot be read, twice, one item for the whole program."""
         found = context.state.reference_diagnosis
         rows = {row.key for row in found.rows} if found else set()
-        parts = [*evidence.program(context), *evidence.profile(context), *evidence.tried(context), *evidence.hints(context)]
-        parts += _earlier_plan(context)
         with _session(context, "planner") as session:
             try:
-                todos, note = _answered(session, _system("planner", context), parts, lambda text: read_plan(text, rows))
+                todos, note = _answered(session, *asked_to_plan(context), lambda text: read_plan(text, rows))
             except Unreadable as error:
                 context.say(f"{error} The plan is one item, then: the whole program.\n")
                 todos, note = (whole_program("The Planner's list could not be read."),), ""
@@ -48,31 +47,45 @@ class LLM:
     def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
         """The program that the Coder makes of the attempt to repair, of the parent, or of the reference alone."""
         base = failed or parent
-        skill = "coder_from_scratch" if base is None else "coder_feedback"
-        parts = [*evidence.program(context), evidence.item(todo), *evidence.hints(context)]
-        if base is not None:
-            parts += [*evidence.sources(context, base, f"Candidate {base.id}"), *evidence.outcome(context, base)]
-        else:
-            parts += evidence.profile(context)
-        parts += evidence.tried(context, without=base.id if base else "")
         files = context.files(base) if base else {}
         with _session(context, "coder") as session:
-            system = f"{_system('coder', context)}\n{prompt(skill)}"
-            checked, note = _answered(session, system, parts, lambda text: read_files(text, files))
+            checked, note = _answered(session, *asked_to_code(context, todo, base), lambda text: read_files(text, files))
             return CodeAnswer(checked, todo.title, note, session.usage)
 
     def decide(self, context: Context, candidate: Candidate) -> DecideAnswer:
         """The Verifier's diagnosis and route; when it cannot be read, twice, what the measurements say by themselves."""
-        parts = [*evidence.program(context), *evidence.sources(context, candidate, f"Candidate {candidate.id}")]
-        parts += [*evidence.outcome(context, candidate), *evidence.tried(context, without=candidate.id), *_open_items(context)]
         with _session(context, "verifier") as session:
             try:
-                system = _system("verifier", context)
-                decision = _answered(session, system, parts, lambda text: read_verdict(text, candidate))
+                decision = _answered(session, *asked_to_decide(context, candidate), lambda text: read_verdict(text, candidate))
             except Unreadable as error:
                 context.say(f"{error} The measured rules decide.\n")
                 decision = _measured(context, candidate)
             return DecideAnswer(decision, session.usage)
+
+
+def asked_to_plan(context: Context) -> Asked:
+    """What the Planner is told: the system's text and the parts of the question."""
+    parts = [*evidence.program(context), *evidence.profile(context), *evidence.tried(context), *evidence.hints(context)]
+    return _system("planner", context), [*parts, *_earlier_plan(context)]
+
+
+def asked_to_code(context: Context, todo: Todo, base: Candidate | None) -> Asked:
+    """What the Coder is told for an item, on top of a candidate or of the reference alone."""
+    parts = [*evidence.program(context), evidence.item(todo), *evidence.hints(context)]
+    if base is not None:
+        parts += [*evidence.sources(context, base, f"Candidate {base.id}"), *evidence.outcome(context, base)]
+    else:
+        parts += evidence.profile(context)
+    parts += evidence.tried(context, without=base.id if base else "")
+    skill = "coder_from_scratch" if base is None else "coder_feedback"
+    return f"{_system('coder', context)}\n{prompts_of(context).text(skill)}", parts
+
+
+def asked_to_decide(context: Context, candidate: Candidate) -> Asked:
+    """What the Verifier is told of a candidate."""
+    parts = [*evidence.program(context), *evidence.sources(context, candidate, f"Candidate {candidate.id}")]
+    parts += [*evidence.outcome(context, candidate), *evidence.tried(context, without=candidate.id), *_open_items(context)]
+    return _system("verifier", context), parts
 
 
 @contextmanager
@@ -97,7 +110,7 @@ def _answered(session: Session, system: str, parts: Sequence[Part], reader: Call
     session.context.say(f"\n{wrong} It is asked for once more.\n")
     after = [
         {"role": "assistant", "content": answer.text[-QUOTED:] or "(nothing)"},
-        {"role": "user", "content": filled("repair", {"wrong": wrong})},
+        {"role": "user", "content": session.prompts.filled("repair", {"wrong": wrong})},
     ]
     answer = session.ask(system, parts, after)
     try:
@@ -114,8 +127,9 @@ def _why(answer: Answer, error: UnusableAnswer) -> str:
 
 
 def _system(role: Role, context: Context) -> str:
-    target = "cpu" if context.state.options.target == "cpu" else "cuda"
-    return filled(role, {"target": prompt(f"target_{target}") if role == "coder" else context.state.options.target})
+    target, prompts = context.state.options.target, prompts_of(context)
+    kind = "target_cpu" if target == "cpu" else "target_cuda"
+    return prompts.filled(role, {"target": prompts.text(kind) if role == "coder" else target})
 
 
 def _earlier_plan(context: Context) -> list[Part]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpu_runner.contracts import digest
+
+if TYPE_CHECKING:
+    from agents.engineers import Context
 
 FOLDER = Path(__file__).resolve().parents[2] / "prompts"
 SHORT = 1500  # characters that are left of a part when room is short
@@ -20,20 +24,39 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 @lru_cache
-def prompt(name: str) -> str:
-    """The text of a prompt."""
-    return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+def ours() -> Mapping[str, str]:
+    """The prompts that come with this version, by name."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 
 
-@lru_cache
-def version() -> str:
-    """Twelve hexadecimal digits that change when a word of any prompt does."""
-    return digest({path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))})[:12]
+def places(text: str) -> frozenset[str]:
+    """The names of the places in a prompt."""
+    return frozenset(_PLACE.findall(text))
 
 
-def filled(name: str, values: Mapping[str, str]) -> str:
-    """The prompt with its places filled. KeyError for a place that nothing fills."""
-    return _PLACE.sub(lambda place: values[place.group(1)], prompt(name))
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts of one run: ours, and the team's own where it has some. KeyError for a name that neither has."""
+
+    own: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        return self.own[name] if name in self.own else ours()[name]
+
+    def filled(self, name: str, values: Mapping[str, str]) -> str:
+        """The prompt with its places filled. KeyError for a place that nothing fills."""
+        return _PLACE.sub(lambda place: values[place.group(1)], self.text(name))
+
+    @property
+    def version(self) -> str:
+        """Twelve hexadecimal digits that change when a word of any prompt does."""
+        return digest({**ours(), **self.own})[:12]
+
+
+def prompts_of(context: Context) -> Prompts:
+    """The prompts that a run was started with. KeyError when a text of its team is gone."""
+    own = context.state.options.prompts
+    return Prompts({name: context.blobs.get(ref).decode() for name, ref in own.items()})
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from agents.engineers import Context, UnusableAnswer
 from agents.engineers.llm.budget import Allowance, allowance
-from agents.engineers.llm.prompts import Part, composed, version
+from agents.engineers.llm.prompts import Part, composed, prompts_of
 from agents.llm import client
 from agents.llm.client import Answer, Message, Price, Question, known_price
 from agents.llm.failures import AGAIN, ModelError
-from agents.llm.keys import NoKey, Secret, key_of
+from agents.llm.keys import NoKey, without_secrets
 from agents.llm.tokens import BYTES_A_TOKEN, tokens_of
 from agents.model_choice import ModelChoice, Role
 from agents.state import Usage
@@ -35,10 +35,11 @@ class Session:
         if choice is None:
             raise UnusableAnswer(f"No model is chosen for the {self.role}; name one with --model, or take another engineer.")
         try:
-            self.secret: Secret | None = key_of(choice.key)
+            self.door = self.context.doors(choice)
         except NoKey as error:
             raise UnusableAnswer(str(error)) from error
         self.choice: ModelChoice = choice
+        self.prompts = prompts_of(self.context)
         self.context.say(f"The {self.role} asks {choice.model}{f' at {choice.api_base}' if choice.api_base else ''}.\n")
         self.price = _price(choice)
         self.began = self.clock()
@@ -78,17 +79,20 @@ class Session:
             max_tokens=allowed.max_tokens,
             seconds=allowed.seconds,
             api_base=self.choice.api_base,
-            key_name=self.choice.key,
-            secret=self.secret,
+            key_name=self.door.name,
+            secret=self.door.secret,
             temperature=self.choice.temperature,
+            guard=self.door.guard,
         )
+        began = self.clock()
         try:
             answer = client.ask(question, self.price, self.context.say, self.context.cancelled, self.clock)
         except ModelError as error:
             self.usage = _sum(self.usage, error.usage)
+            self._keep(messages, error.usage, began, error=str(error))
             raise
         self.usage = _sum(self.usage, answer.usage)
-        self._keep(messages, answer)
+        self._keep(messages, answer.usage, began, answer)
         return answer
 
     def _room(self, system: str) -> int | None:
@@ -98,26 +102,33 @@ class Session:
         tokens = self.choice.context - self.choice.max_tokens
         return max(0, int(tokens * BYTES_A_TOKEN) - len(system.encode()))
 
-    def _keep(self, messages: Sequence[Message], answer: Answer) -> None:
-        """Question and answer become a blob of the run, without the key; the log says what they cost and where they lie."""
-        usage = answer.usage
-        record = {
+    def _keep(
+        self, messages: Sequence[Message], usage: Usage, began: float, answer: Answer | None = None, error: str = ""
+    ) -> None:
+        """Question and answer become a blob of the run, without secrets; an event and the log say what they cost."""
+        counted = answer is not None and answer.counted
+        asked = {
             "role": self.role,
             "model": self.choice.model,
-            "prompts": version(),
-            "messages": list(messages),
-            "answer": answer.text,
-            "finish": answer.finish,
-            "usage": usage.model_dump(),
-            "counted": answer.counted,
+            "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out,
+            "money": usage.money,
             "price_known": self.price is not None,
-            "seconds": round(answer.seconds, 3),
-            "tries": answer.tries,
+            "counted": counted,
+            "seconds": round(self.clock() - began, 3),
+            "finish": answer.finish if answer else "",
+            "tries": answer.tries if answer else 1,
+            "error": error,
         }
-        text = json.dumps(record, ensure_ascii=False, indent=1)
-        ref = self.context.blobs.put((self.secret.hidden_in(text) if self.secret else text).encode(errors="replace"))
+        whole = {**asked, "prompts": self.prompts.version, "messages": list(messages), "answer": answer.text if answer else ""}
+        text = json.dumps(whole, ensure_ascii=False, indent=1)
+        text = without_secrets(self.door.secret.hidden_in(text) if self.door.secret else text)
+        ref = self.context.blobs.put(text.encode(errors="replace"))
+        self.context.asked({**asked, "error": error[:600], "blob": ref.model_dump()})
+        if answer is None:
+            return
         money = f"${usage.money:.4f}" if self.price else "of unknown price (money is not enforced)"
-        about = "" if answer.counted else "about "
+        about = "" if counted else "about "
         self.context.say(
             f"\n[{self.role}: {self.choice.model}, {about}{usage.tokens_in} tokens in, {about}{usage.tokens_out} out, {money}, "
             f"{answer.seconds:.1f} s; kept as {ref.sha256[:12]}]\n"
@@ -135,6 +146,7 @@ def _sum(one: Usage, other: Usage) -> Usage:
         update={
             "tokens_in": one.tokens_in + other.tokens_in,
             "tokens_out": one.tokens_out + other.tokens_out,
+            "unpriced": one.unpriced + other.unpriced,
             "money": one.money + other.money,
         }
     )
