@@ -13,8 +13,10 @@ from stitchweb.review.models import (
     Adjudication,
     Adjudicator,
     Assignment,
+    AssignmentQuerySet,
     Change,
     Held,
+    Hunch,
     Item,
     ItemQuerySet,
     Project,
@@ -22,6 +24,7 @@ from stitchweb.review.models import (
     Review,
     Reviewer,
     Rubric,
+    Seen,
 )
 from stitchweb.runs.models import Control
 from stitchweb.teams.access import MANAGERS, REVIEWERS, Person, require_role, role_of, teams_for
@@ -98,16 +101,41 @@ def adjudicates(user: Person, project: Project) -> bool:
 
 
 def strange_to(user: Person) -> ItemQuerySet:
-    """Items of no run that the person owns or steered: those that they may judge."""
+    """Items of no run that the person owns, steered or wrote as a better candidate: those that they may judge."""
     steered = Control.objects.filter(run=OuterRef("run"), user=user.pk)
-    return Item.objects.filter(~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user.pk))
+    wrote = Hunch.objects.filter(assignment__user=user.pk, kept_as__isnull=False).values("kept_as")
+    return Item.objects.filter(~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user.pk)).exclude(run__in=wrote)
+
+
+def _opened_to(user: Person) -> Q:
+    """Items whose content the person has settled, or read others' labels of, in whatever project."""
+    whole = Item.objects.filter(
+        project__seen__user=user.pk, project__seen__item=None, reviews__submitted_at__lte=F("project__seen__at")
+    )
+    found = (
+        Adjudication.objects.filter(user=user.pk).order_by().values("item__sha256"),
+        Seen.objects.filter(user=user.pk, item__isnull=False).order_by().values("item__sha256"),
+        whole.order_by().values("sha256"),
+    )
+    return Q(sha256__in=found[0]) | Q(sha256__in=found[1]) | Q(sha256__in=found[2])
+
+
+def handed_to(user: Person) -> QuerySet[Assignment, str]:
+    """Contents that some project has handed to the person, whatever became of it: they come from no other one again."""
+    return Assignment.objects.filter(user=user.pk).order_by().values_list("item__sha256", flat=True)
 
 
 def to_score(user: Person) -> ItemQuerySet:
-    """Items of any project with room that this person may score: not seen before, not settled, in the order of the queue."""
-    seen = Assignment.objects.filter(item=OuterRef("pk"), user=user.pk)
-    settled = Adjudication.objects.filter(item=OuterRef("pk"), user=user.pk)
-    return strange_to(user).with_room().filter(~Exists(seen), ~Exists(settled)).order_by("-gold", "rank")
+    """Items of any project with room that this person may score, in the order of the queue: of a content that no project has
+    handed to them, and whose labels they neither settled nor read."""
+    fresh = strange_to(user).with_room().exclude(sha256__in=handed_to(user))
+    return fresh.exclude(_opened_to(user)).order_by("-gold", "rank")
+
+
+def to_go_on(user: Person) -> AssignmentQuerySet:
+    """What ran out for the person and still has room, gold first; nothing whose labels they have read since."""
+    opened = Item.objects.filter(_opened_to(user), assignments__user=user.pk).order_by().values("pk")
+    return Assignment.objects.filter(user=user.pk).back().exclude(item__in=opened).order_by("-item__gold", "pk")
 
 
 def to_settle(user: Person) -> ItemQuerySet:
@@ -119,31 +147,33 @@ def to_settle(user: Person) -> ItemQuerySet:
 def blind_to(user: Person) -> ItemQuerySet:
     """Items that the person scores or may still be given: until then nothing of them is for their eyes.
 
-    An item leaves by being scored or skipped, when all its labels are in, when its project closes, and when the person scores
-    there no more.
+    An item leaves by being scored or skipped, here or in another project, when all its labels are in, when its project closes,
+    and when the person scores there no more.
     """
     mine = Assignment.objects.filter(item=OuterRef("pk"), user=user.pk)
+    holds, left = Exists(mine.filter(state=Held.RESERVED)), Exists(mine.filter(state=Held.EXPIRED))
     to_come = Q(taken__lt=F("wanted")) | Q(Exists(Assignment.objects.filter(item=OuterRef("pk"), state=Held.RESERVED)))
-    over = mine.filter(state__in=[Held.SUBMITTED, Held.SKIPPED])
+    fresh = (Q(left) | ~Q(sha256__in=handed_to(user))) & ~_opened_to(user)
     return (
         strange_to(user)
-        .filter(~Exists(Adjudication.objects.filter(item=OuterRef("pk"), user=user.pk)))
         .filter(project__in=parts_of(user).values("project"))
         .exclude(project__state=ProjectState.CLOSED)
-        .filter(Q(Exists(mine.filter(state=Held.RESERVED))) | (~Exists(over) & to_come))
+        .filter(Q(holds) | (fresh & to_come))
     )
 
 
 def was_open_to(user: Person, item: Item) -> bool:
-    """Whether what is hidden of an item has been open to somebody who scores it: they have labelled the same content in
-    another project, or its own was closed for a time."""
+    """Whether what is hidden of an item has been open to somebody who scores it: they have labelled or settled the same content
+    elsewhere, read labels of it, were off its reviewers for a time, or it was open to all for a time."""
     same = {"item__sha256": item.sha256, "user": user.pk}
     closed = Change.objects.filter(
         project=item.project_id, act="change", new__state=ProjectState.CLOSED, at__gte=item.created_at
     )
     return (
-        Review.objects.filter(**same).exclude(item=item).exists()
-        or Adjudication.objects.filter(**same).exclude(item=item).exists()
+        item.opened
+        or Review.objects.filter(**same).exclude(item=item).exists()
+        or Item.objects.filter(_opened_to(user), sha256=item.sha256).exists()
+        or Reviewer.objects.filter(project=item.project_id, user=user.pk, back_at__gte=item.created_at).exists()
         or closed.exists()
     )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from stitchweb.review.models import Gold, Item, Project, Review, Reviewer
+from django.db.models import Q
+
+from stitchweb.review.access import strange_to
+from stitchweb.review.models import Assignment, Gold, Held, Item, Project, Review, Reviewer
 
 FEW = 20  # gold dimensions scored, below which a share says little
 DRIFT = 10  # of them on either side of the middle, below which no drift is told
@@ -58,41 +61,67 @@ def _point(level: int | None, right: Sequence[int]) -> Point:
 
 
 def points_of(project: Project, number: int) -> list[float]:
-    """All shares of one reviewer, oldest first. Three queries."""
-    return [p.share for _, some in _answered(project, number) for p in some]
+    """All shares of one reviewer, oldest first. Four queries."""
+    part = Reviewer.objects.filter(project=project, number=number).first()
+    rows = _answered(project, {part.user_id: number} if part else {})
+    return [p.share for given, some in rows if given == number for p in some]
 
 
 def gate(reviewer: Reviewer) -> str:
-    """Why this reviewer gets no ordinary items; empty when they do. Nobody is kept out before they have scored a gold item."""
+    """Why this reviewer gets no ordinary items; empty when they do. Asked when no gold item is left for them.
+
+    A gold item that they skipped, or whose answer they read before they scored it, has no points: passing it over is no way
+    round the mark. Those of runs that they own or steered do not count.
+    """
     project = reviewer.project
     if not project.pass_mark or reviewer.cleared:
         return ""
+    gold = Item.objects.filter(project=project, answer__isnull=False)
+    if not gold.exists():
+        return ""
     points = points_of(project, reviewer.number)
+    scored = Review.objects.filter(user=reviewer.user_id, item__answer__isnull=False).values("item__sha256")
+    missing = strange_to(reviewer.user).filter(pk__in=gold.values("pk")).exclude(sha256__in=scored).select_related("answer")
+    passed_over = list(missing)
+    points += [0.0 for item in passed_over for _ in range(len(item.answer.answers) + 1)]
     if not points or 100 * sum(points) / len(points) >= project.pass_mark:
         return ""
+    without = f", {len(passed_over)} of them without any because you did not score them," if passed_over else ""
     return (
-        f"Your gold items have {round(100 * sum(points) / len(points))} % of their points and this project asks for"
+        f"Your gold items{without} have {round(100 * sum(points) / len(points))} % of their points and this project asks for"
         f" {project.pass_mark} %. Read their answers under “Scored by you”; who manages the project can let you go on."
     )
 
 
-def _answered(project: Project, number: int | None = None) -> list[tuple[int, list[Point]]]:
-    rows = Review.objects.filter(item__project=project, item__answer__isnull=False).select_related("item__answer")
-    if number is not None:
-        rows = rows.filter(number=number)
-    return [(r.number, points(r.item.answer, r)) for r in rows.prefetch_related("ratings").order_by("submitted_at", "pk")]
+def _answered(project: Project, people: Mapping[int, int]) -> list[tuple[int, list[Point]]]:
+    """Number and points of each review of a gold item of the project, oldest first. `people`: user → number; what they scored
+    of the same contents in other projects counts here, because these items do not come to them again."""
+    same = Item.objects.filter(project=project, answer__isnull=False).values("sha256")
+    rows = (
+        Review.objects.filter(Q(item__project=project) | Q(user__in=people.keys()))
+        .filter(item__answer__isnull=False, item__sha256__in=same)
+        .select_related("item__answer")
+        .prefetch_related("ratings")
+        .order_by("submitted_at", "pk")
+    )
+    return [(r.number if r.item.project_id == project.pk else people[r.user_id or 0], points(r.item.answer, r)) for r in rows]
 
 
 def raters(project: Project) -> list[Rater]:
-    """Everybody who scores or has scored, by number. Five queries."""
+    """Everybody who scores or has scored, by number; a gold item that they skipped has no points. Seven queries."""
+    parts = {r.number: r for r in Reviewer.objects.filter(project=project)}
     by_number: dict[int, list[Point]] = {}
-    for number, some in _answered(project):
+    numbers = {r.user_id: r.number for r in parts.values()}
+    for number, some in _answered(project, numbers):
         by_number.setdefault(number, []).extend(some)
+    skipped = Assignment.objects.filter(item__project=project, item__answer__isnull=False, state=Held.SKIPPED, user__in=numbers)
+    for row in skipped.select_related("item__answer"):
+        none = [Point(0.0, None)] * (len(row.item.answer.answers) + 1)
+        by_number.setdefault(numbers[row.user_id or 0], []).extend(none)
     labels: dict[int, list[tuple[float, object]]] = {}
     for number, active, at in Review.objects.filter(item__project=project).values_list("number", "active_s", "submitted_at"):
         labels.setdefault(number, []).append((active, at.date()))
     items = Item.objects.filter(project=project).count()
-    parts = {r.number: r for r in Reviewer.objects.filter(project=project)}
     return [
         _rater(project, number, parts.get(number), by_number.get(number, []), labels.get(number, []), items)
         for number in sorted(parts.keys() | labels.keys())

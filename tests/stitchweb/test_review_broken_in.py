@@ -72,18 +72,6 @@ def twin_project(desk: PageDesk) -> Any:
     return other
 
 
-def test_a_label_of_what_one_has_labelled_in_another_project_is_not_called_blind(desk: PageDesk) -> None:
-    client, place = desk.take(desk.rita)
-    client.post(place, {**FORM, "act": "submit"})
-    other = twin_project(desk)
-    for _ in range(other.items.count()):
-        client.post(client.post(f"/review/projects/{other.pk}/next").url, {**FORM, "act": "submit"})
-    blind = dict(Review.objects.filter(item__project=other).values_list("item__sha256", "blind"))
-    assert not blind.pop(item_of(place).sha256)
-    assert blind
-    assert all(blind.values())
-
-
 def test_labels_of_a_candidate_are_closed_to_who_may_still_score_it_in_another_project(desk: PageDesk) -> None:
     other = twin_project(desk)
     set_reviewers(desk.world.owner, desk.project, [desk.raj.pk])

@@ -115,7 +115,7 @@ class Item(models.Model):
     """One candidate in a project's queue. `sha256` pins what is scored; `rank` is its random place in the queue.
 
     `taken`: slots in use, reserved or submitted; raised and lowered under this row's lock only. `why`: why it is here, in words
-    that a reviewer may read before scoring. `opened`: all its labels were in once, so that what is hidden of it was open to those
+    that a reviewer may read before scoring. `opened`: all its labels were in once, so what is hidden of it was open to people
     who had given none.
     """
 

@@ -11,11 +11,10 @@ from stitchweb.review.disputes import sheets
 from stitchweb.review.label import GivenLabel, label_problems
 from stitchweb.review.models import Adjudication, Adjudicator, Held, Item, Project, Review, Revised, Rubric
 from stitchweb.review.services.audit import named, record
-from stitchweb.review.services.projects import ProjectRefused
+from stitchweb.review.services.projects import people_to_set
 from stitchweb.review.services.queue import QueueRefused, locked
 from stitchweb.review.services.reviews import NotComplete
-from stitchweb.teams.access import MANAGERS, REVIEWERS, require_role
-from stitchweb.teams.models import Membership, User
+from stitchweb.teams.models import User
 
 
 @transaction.atomic
@@ -46,19 +45,9 @@ def revise(user: User, assignment_pk: int, label: GivenLabel) -> Revised:
 
 
 @transaction.atomic
-def set_adjudicators(user: User, project: Project, chosen: Iterable[int]) -> None:
-    """Exactly these people of the team settle disputes from now on; what they settled stays.
-
-    ProjectRefused when somebody of them may not score in the team.
-    """
-    require_role(user, project.team_id, MANAGERS)
-    project = Project.objects.select_for_update().get(pk=project.pk)
-    wanted = set(chosen)
-    able = set(
-        Membership.objects.filter(team=project.team_id, role__in=REVIEWERS, user__in=wanted).values_list("user", flat=True)
-    )
-    if wanted - able:
-        raise ProjectRefused("Somebody of these people may not score in this team. Make them a reviewer of the team first.")
+def set_adjudicators(user: User, project: Project, chosen: Iterable[int], *, seen: int | None = None) -> None:
+    """Exactly these people of the team settle disputes from now on; what they settled stays. As `set_reviewers` refuses."""
+    project, wanted = people_to_set(user, project, chosen, "adjudicators", seen)
     there = set(Adjudicator.objects.filter(project=project).values_list("user", flat=True))
     Adjudicator.objects.filter(project=project).exclude(user__in=wanted).delete()
     Adjudicator.objects.bulk_create(Adjudicator(project=project, user_id=pk) for pk in sorted(wanted - there))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
+from stitchweb.review.access import handed_to, strange_to
 from stitchweb.review.models import HACK_TYPES, Assignment, Change, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
@@ -162,19 +163,12 @@ def _as_json(filters: Filters) -> dict[str, Any]:
 
 
 @transaction.atomic
-def set_reviewers(user: User, project: Project, chosen: Iterable[int]) -> None:
+def set_reviewers(user: User, project: Project, chosen: Iterable[int], *, seen: int | None = None) -> None:
     """Exactly these people of the team score from now on. Who leaves keeps number and labels; what they held comes free.
 
-    ProjectRefused when somebody of them may not score in the team.
+    `seen`: as of `change`. ProjectRefused when somebody of them may not score in the team, or the set changed since.
     """
-    require_role(user, project.team_id, MANAGERS)
-    project = Project.objects.select_for_update().get(pk=project.pk)
-    wanted = set(chosen)
-    able = set(
-        Membership.objects.filter(team=project.team_id, role__in=REVIEWERS, user__in=wanted).values_list("user", flat=True)
-    )
-    if wanted - able:
-        raise ProjectRefused("Somebody of these people may not score in this team. Make them a reviewer of the team first.")
+    project, wanted = people_to_set(user, project, chosen, "reviewers", seen)
     there = {r.user_id: r for r in Reviewer.objects.filter(project=project)}
     # Numbers of people who were forgotten stand on their labels still: they go to nobody else.
     given = Review.objects.filter(item__project=project).aggregate(most=Max("number"))["most"]
@@ -182,13 +176,30 @@ def set_reviewers(user: User, project: Project, chosen: Iterable[int]) -> None:
     for pk in sorted(wanted - there.keys()):
         number += 1
         Reviewer.objects.create(project=project, user_id=pk, number=number)
-    Reviewer.objects.filter(project=project, user__in=wanted).update(left_at=None)
+    back = Reviewer.objects.filter(project=project, user__in=wanted, left_at__isnull=False)
+    back.update(left_at=None, back_at=timezone.now())
     gone = Reviewer.objects.filter(project=project, left_at=None).exclude(user__in=wanted)
     release(Assignment.objects.filter(item__project=project, user__in=gone.values("user"), state=Held.RESERVED))
     gone.update(left_at=timezone.now())
     before = sorted(pk for pk, part in there.items() if part.left_at is None)
     record(user, project, "reviewers", old={"people": before}, new={"people": sorted(wanted)})
     gold_for_all(project)
+
+
+def people_to_set(user: User, project: Project, chosen: Iterable[int], act: str, seen: int | None) -> tuple[Project, set[int]]:
+    """The project, its row locked, and the people to be set there by `act`. As `set_reviewers` refuses."""
+    require_role(user, project.team_id, MANAGERS)
+    project = Project.objects.select_for_update().get(pk=project.pk)
+    wanted = set(chosen)
+    members = Membership.objects.filter(team=project.team_id, role__in=REVIEWERS, user__in=wanted)
+    if wanted - set(members.values_list("user", flat=True)):
+        raise ProjectRefused("Somebody of these people may not score in this team. Make them a reviewer of the team first.")
+    if seen is not None and seen != newest_change(project, act):
+        raise ProjectRefused(
+            f"Somebody else changed the {act} since you opened this page, and nothing of yours is saved yet: look at who is"
+            " ticked now, then save again."
+        )
+    return project, wanted
 
 
 @transaction.atomic
@@ -207,12 +218,25 @@ def set_gold(user: User, project: Project, item_pk: int, gold: bool) -> None:
 
 
 def gold_for_all(project: Project) -> None:
-    """Let every gold item want a label of each reviewer, beside the labels of those who have left."""
-    people = set(Reviewer.objects.filter(project=project, left_at=None).values_list("user", flat=True))
-    for item in Item.objects.select_for_update().filter(project=project, gold=True):
-        others = Assignment.objects.filter(item=item, slot__isnull=False).exclude(user__in=people).count()
-        item.wanted = max(len(people) + others, 1)
-        item.save(update_fields=["wanted"])
+    """Let every gold item want a label of each reviewer who can give one, beside the labels of those who have left.
+
+    None of those who own or steered its run, and of those to whom another project has handed the same content.
+    """
+    people = list(Reviewer.objects.filter(project=project, left_at=None).select_related("user"))
+    items = list(Item.objects.select_for_update().filter(project=project, gold=True))
+    able: dict[int, int] = {item.pk: 0 for item in items}
+    for part in people:
+        here = Assignment.objects.filter(item=OuterRef("pk"), user=part.user_id)
+        free = strange_to(part.user).filter(pk__in=able)
+        for pk in free.filter(Q(Exists(here)) | ~Q(sha256__in=handed_to(part.user))).values_list("pk", flat=True):
+            able[pk] += 1
+    for item in items:
+        slots = Assignment.objects.filter(item=item, slot__isnull=False)
+        others = slots.exclude(user__in=[part.user_id for part in people]).count()
+        was = item.wanted
+        item.wanted = max(able[item.pk] + others, item.taken, 1)
+        item.opened |= 0 < was <= item.taken < item.wanted and not hasattr(item, "answer")
+        item.save(update_fields=["wanted", "opened"])
 
 
 @transaction.atomic
@@ -246,9 +270,9 @@ def change(
     record(user, row, "change", old=old, new=settings_of(row))
 
 
-def newest_change(project: Project) -> int:
-    """The key of the last change of these settings, 0 before the first."""
-    return Change.objects.filter(project=project, act="change").values_list("pk", flat=True).first() or 0
+def newest_change(project: Project, act: str = "change") -> int:
+    """The key of the last change of this kind, by default of the settings; 0 before the first."""
+    return Change.objects.filter(project=project, act=act).values_list("pk", flat=True).first() or 0
 
 
 def settings_of(row: Project) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from stitchweb.review.access import parts_of, to_score
+from stitchweb.review.access import parts_of, to_go_on, to_score
 from stitchweb.review.calibration import gate
 from stitchweb.review.models import Assignment, AssignmentQuerySet, Held, Item, Project, ProjectState
 from stitchweb.review.services.audit import named, record
@@ -96,24 +96,27 @@ def hold(row: Assignment, now: datetime) -> None:
 
 @transaction.atomic
 def _take(user: User, project: Project) -> Assignment | None:
-    # One person on two devices waits here for themselves, and then finds what the first one took.
+    # One person on two devices, or in two projects, waits here for themselves and then finds what the first one took.
+    User.objects.select_for_update(of=("self",), no_key=True).get(pk=user.pk)
     part = parts_of(user).select_for_update(of=("self",)).select_related("project").filter(project=project).first()
     if part is None:
         raise QueueRefused("You do not score in this project. Ask its owner to add you.")
-    mine = Assignment.objects.filter(user=user, item__project=project)
-    held = mine.filter(state=Held.RESERVED).order_by("pk").first()
+    held = Assignment.objects.filter(user=user, item__project=project, state=Held.RESERVED).order_by("pk").first()
     if held:
         return held
     if Project.objects.filter(pk=project.pk).exclude(state=ProjectState.OPEN).exists():
         raise QueueRefused("The project is not open at the moment, so nothing new is handed out.")
-    left = mine.back().order_by("pk").first()
+    left = to_go_on(user).filter(item__project=project).select_related("item").first()
+    item = None if left and left.item.gold else _pick(user, project)
+    if item and item.gold:
+        left = None  # gold comes before what ran out
+    of = left.item if left else item
+    if of and not of.gold and (why := gate(part)):
+        raise QueueRefused(why)
     if left:
         hold(left, timezone.now())
         return left
-    item = _pick(user, project)
-    if item and not item.gold and (why := gate(part)):
-        raise QueueRefused(why)
-    return _reserve(user, project, item) if item else None
+    return _reserve(user, project, of) if of else None
 
 
 def _pick(user: User, project: Project) -> Item | None:

@@ -51,8 +51,9 @@ def move_to(user: User, project: Project, rubric: Rubric) -> int:
         if said & touched or new - {"hack"}:
             Review.objects.filter(pk=review.pk).update(superseded=True)
             item = Item.objects.select_for_update().get(pk=review.item_id)
+            item.opened |= item.taken >= item.wanted
             item.wanted += 1
-            item.save(update_fields=["wanted"])
+            item.save(update_fields=["wanted", "opened"])
             count += 1
     for final in Adjudication.objects.filter(item__project=project, superseded=False):
         said = {(key, str(level)) for key, level in final.levels.items()} | {("hack", final.hack_level)}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpResponse
+from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
 from stitchweb.core.once import once
@@ -31,7 +31,9 @@ from stitchweb.review.services.intake import MAX_ROWS, bring_in
 from stitchweb.review.services.projects import ProjectRefused
 from stitchweb.review.services.retention import OF_REVIEWERS
 from stitchweb.review.services.rubrics import move_to
+from stitchweb.review.services.seen import note_all
 from stitchweb.review.tables import MAX_FILE, labels_csv, read_candidates
+from stitchweb.review.views.requests import SignedIn, done, number
 from stitchweb.teams.access import MANAGERS, role_of
 from stitchweb.teams.models import User
 
@@ -40,7 +42,7 @@ CHANGES = 100  # of the trail, on a page
 
 @login_required
 @require_safe
-def data_page(request: HttpRequest, pk: int) -> HttpResponse:
+def data_page(request: SignedIn, pk: int) -> HttpResponse:
     """Files in and out, gold items, and the version of the rubric, for those who manage the project."""
     project = project_to_manage(request.user, pk)
     newer = rubrics_for(request.user).filter(key=project.rubric.key, version__gt=project.rubric.version).order_by("version")
@@ -65,64 +67,58 @@ def _touches(here: Any, row: Any) -> list[tuple[str, list[str]]]:
 
 @login_required
 @require_POST
-def import_candidates(request: HttpRequest, pk: int) -> HttpResponse:
+def import_candidates(request: SignedIn, pk: int) -> HttpResponse:
     """Bring in the candidates of a file."""
     project = project_to_manage(request.user, pk)
 
-    def work() -> HttpResponse:
+    def work() -> str:
         file = request.FILES.get("file")
-        try:
-            if file is None:
-                raise ProjectRefused("Choose a file first.")
-            if (file.size or 0) > MAX_FILE:
-                raise ProjectRefused(f"The file is larger than {MAX_FILE // 2**20} MiB. Cut it into parts.")
-            rows = read_candidates(str(file.name), file.read())
-            came = len(bring_in(request.user, project, rows))  # type: ignore[arg-type]
-            messages.success(request, f"{came} of {len(rows)} came into the queue; the others are in it already.")
-        except ProjectRefused as refusal:
-            messages.error(request, str(refusal))
-        return redirect("review-data", pk)
+        if file is None:
+            raise ProjectRefused("Choose a file first.")
+        if (file.size or 0) > MAX_FILE:
+            raise ProjectRefused(f"The file is larger than {MAX_FILE // 2**20} MiB. Cut it into parts.")
+        rows = read_candidates(str(file.name), file.read())
+        came = len(bring_in(request.user, project, rows))
+        return f"{came} of {len(rows)} came into the queue; the others are in it already."
 
-    return once(request, work)
+    return once(request, lambda: done(request, work, "review-data", pk))
 
 
 @login_required
 @require_POST
-def bring_gold(request: HttpRequest, pk: int) -> HttpResponse:
+def bring_gold(request: SignedIn, pk: int) -> HttpResponse:
     """Put the site's gold items into the queue."""
     project = project_to_manage(request.user, pk)
-    try:
-        came = add_gold(request.user, project)  # type: ignore[arg-type]
-        messages.success(
-            request, f"{came} gold items came in. Every reviewer scores them first." if came else "They are all in."
-        )
-    except ProjectRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-data", pk)
+
+    def work() -> str:
+        came = add_gold(request.user, project)
+        return f"{came} gold items came in. Every reviewer scores them first." if came else "They are all in."
+
+    return done(request, work, "review-data", pk)
 
 
 @login_required
 @require_POST
-def change_rubric(request: HttpRequest, pk: int) -> HttpResponse:
+def change_rubric(request: SignedIn, pk: int) -> HttpResponse:
     """Go on under a newer version of the rubric."""
     project = project_to_manage(request.user, pk)
-    word = request.POST.get("rubric", "")
-    rubric = rubrics_for(request.user).filter(pk=int(word)).first() if word.isdecimal() and len(word) < 18 else None
-    try:
+    rubric = rubrics_for(request.user).filter(pk=number(request.POST.get("rubric", ""))).first()
+
+    def work() -> str:
         if rubric is None:
             raise ProjectRefused("Choose a version first.")
-        count = move_to(request.user, project, rubric)  # type: ignore[arg-type]
-        messages.success(request, f"The project is at {rubric}. {count} labels are touched and asked for again.")
-    except ProjectRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-data", pk)
+        count = move_to(request.user, project, rubric)
+        return f"The project is at {rubric}. {count} labels are touched and asked for again."
+
+    return done(request, work, "review-data", pk)
 
 
 @login_required
 @require_safe
-def labels_file(request: HttpRequest, pk: int, form: str) -> HttpResponse:
+def labels_file(request: SignedIn, pk: int, form: str) -> HttpResponse:
     """All labels, as JSON lines or CSV, for those who manage the project."""
     project = project_with_labels(request.user, pk)
+    note_all(request.user, project)
     lines: Iterator[str] = labels_csv(project) if form == "csv" else (f"{line}\n" for line in label_lines(project))
     kind = "text/csv" if form == "csv" else "application/jsonl"
     return HttpResponse(
@@ -134,9 +130,10 @@ def labels_file(request: HttpRequest, pk: int, form: str) -> HttpResponse:
 
 @login_required
 @require_safe
-def trail(request: HttpRequest, pk: int) -> HttpResponse:
+def trail(request: SignedIn, pk: int) -> HttpResponse:
     """Every change in a project, newest first. What reviewers did stands under their numbers."""
     project = project_with_labels(request.user, pk)
+    note_all(request.user, project)
     numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))
     rows = Paginator(Change.objects.filter(project=project).select_related("user"), CHANGES).get_page(request.GET.get("page"))
     names = _names(rows)
@@ -188,7 +185,7 @@ def _words(change: Change, side: dict[str, Any], name: str, names: dict[int, str
 
 @login_required
 @require_safe
-def calibration(request: HttpRequest, pk: int) -> HttpResponse:
+def calibration(request: SignedIn, pk: int) -> HttpResponse:
     """Reviewers against the gold items: everybody for those who manage, oneself for a reviewer."""
     project = project_for(request.user, pk)
     part = reviewer_of(request.user, project)
@@ -212,11 +209,8 @@ def calibration(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def clear_reviewer(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+def clear_reviewer(request: SignedIn, pk: int, number: int) -> HttpResponse:
     """Let a reviewer go on below the pass mark, or no more."""
     project = project_to_manage(request.user, pk)
-    try:
-        clear(request.user, project, number, request.POST.get("cleared") == "1")  # type: ignore[arg-type]
-    except ProjectRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-calibration", pk)
+    act = partial(clear, request.user, project, number, request.POST.get("cleared") == "1")
+    return done(request, act, "review-calibration", pk)

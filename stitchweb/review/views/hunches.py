@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -16,17 +16,18 @@ from stitchweb.review.hunches import hunches_of
 from stitchweb.review.models import Assignment, Held
 from stitchweb.review.services.hunches import attach, try_out
 from stitchweb.review.services.queue import QueueRefused
+from stitchweb.review.views.requests import SignedIn, done
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-def hunch_page(request: HttpRequest, pk: int) -> HttpResponse:
+def hunch_page(request: SignedIn, pk: int) -> HttpResponse:
     """The candidate's texts to change, and what came of earlier hunches; POST has the Verifier check the changed texts."""
     row = assignment_for(request.user, pk)
     if request.method == "POST":
         texts = {key[5:]: value for key, value in request.POST.items() if key.startswith("text-")}
         try:
-            try_out(request.user, row.pk, texts, request.POST.get("note", ""))  # type: ignore[arg-type]
+            try_out(request.user, row.pk, texts, request.POST.get("note", ""))
         except QueueRefused as refusal:
             return render(
                 request, "review/hunch.html", _context(row, texts, str(refusal), request.POST.get("note", "")), status=409
@@ -68,18 +69,15 @@ def _listed(row: Assignment) -> dict[str, Any]:
 
 @login_required
 @require_safe
-def hunch_list(request: HttpRequest, pk: int) -> HttpResponse:
+def hunch_list(request: SignedIn, pk: int) -> HttpResponse:
     """The list alone, which a page with a hunch under way asks for again."""
     return render(request, "review/hunches.html", _listed(assignment_for(request.user, pk)))
 
 
 @login_required
 @require_POST
-def attach_hunch(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+def attach_hunch(request: SignedIn, pk: int, number: int) -> HttpResponse:
     """Make a hunch evidence for a dimension, or for none."""
     row = assignment_for(request.user, pk)
-    try:
-        attach(request.user, row.pk, number, request.POST.get("dimension", ""))  # type: ignore[arg-type]
-    except QueueRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-hunch", row.pk)
+    act = partial(attach, request.user, row.pk, number, request.POST.get("dimension", ""))
+    return done(request, act, "review-hunch", row.pk)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -28,6 +28,7 @@ from stitchweb.review.services.labels import revise
 from stitchweb.review.services.queue import SKIP_REASONS, QueueRefused, skip
 from stitchweb.review.services.remarks import remark_of_reviewer
 from stitchweb.review.services.reviews import NotComplete, content_of, save_draft, submit, undo
+from stitchweb.review.views.requests import SignedIn, done, number
 from stitchweb.review.views.settling import relabel
 from stitchweb.runs.spread import WISHES
 
@@ -46,7 +47,7 @@ def _address(pk: int) -> Any:
     return address
 
 
-def _subject(request: HttpRequest, row: Assignment) -> Subject:
+def _subject(request: SignedIn, row: Assignment) -> Subject:
     wishes = {key: request.GET[key] for key in WISHES if key in request.GET}
     subject = subject_of(row.item, _address(row.pk), wishes)
     if subject is None:
@@ -56,7 +57,7 @@ def _subject(request: HttpRequest, row: Assignment) -> Subject:
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-def item_page(request: HttpRequest, pk: int) -> HttpResponse:
+def item_page(request: SignedIn, pk: int) -> HttpResponse:
     """The item to score, or what became of it. POST `act`: save, undo, mark, unmark, skip, submit; `Accept: application/json`
     answers in JSON."""
     row = assignment_for(request.user, pk)
@@ -74,7 +75,7 @@ def item_page(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "review/gone.html", context, status=410)
 
 
-def _done(request: HttpRequest, row: Assignment, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
+def _done(request: SignedIn, row: Assignment, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
     """What was hidden. `label`: what stands in the form of the one revision."""
     context = {
         "section": "review",
@@ -88,12 +89,12 @@ def _done(request: HttpRequest, row: Assignment, label: GivenLabel, found: list[
 
 @login_required
 @require_POST
-def revise_page(request: HttpRequest, pk: int) -> HttpResponse:
+def revise_page(request: SignedIn, pk: int) -> HttpResponse:
     """Keep the one revision of a submitted review, with its reason."""
     row = assignment_for(request.user, pk)
     label = read_label(request.POST, row.item.project.rubric.parsed)
     try:
-        revise(request.user, row.pk, label)  # type: ignore[arg-type]
+        revise(request.user, row.pk, label)
         messages.success(request, "Kept beside your first label, which stays as it is.")
     except QueueRefused as refusal:
         messages.error(request, str(refusal))
@@ -104,19 +105,19 @@ def revise_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def remark(request: HttpRequest, pk: int) -> HttpResponse:
+def remark(request: SignedIn, pk: int) -> HttpResponse:
     """Add to the discussion of an item that the person has scored."""
     row = assignment_for(request.user, pk)
-    try:
-        remark_of_reviewer(request.user, row, request.POST.get("text", ""))  # type: ignore[arg-type]
-    except QueueRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-item", row.pk)
+
+    def work() -> None:
+        remark_of_reviewer(request.user, row, request.POST.get("text", ""))
+
+    return done(request, work, "review-item", row.pk)
 
 
 @login_required
 @require_safe
-def code_panel(request: HttpRequest, pk: int) -> HttpResponse:
+def code_panel(request: SignedIn, pk: int) -> HttpResponse:
     """The code alone, of another file or against another side."""
     row = assignment_for(request.user, pk)
     try:
@@ -127,7 +128,7 @@ def code_panel(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "review/code.html", context | {"row": row, "subject": subject})
 
 
-def _code(request: HttpRequest, row: Assignment, subject: Subject, content: Content) -> dict[str, Any]:
+def _code(request: SignedIn, row: Assignment, subject: Subject, content: Content) -> dict[str, Any]:
     against = request.GET.get("against") or ("parent" if row.item.skill == "feedback" else "nothing")
     rubric = row.item.project.rubric.parsed
     return {
@@ -139,7 +140,7 @@ def _code(request: HttpRequest, row: Assignment, subject: Subject, content: Cont
     }
 
 
-def _page(request: HttpRequest, row: Assignment, found: list[Problem], status: int = 200) -> HttpResponse:
+def _page(request: SignedIn, row: Assignment, found: list[Problem], status: int = 200) -> HttpResponse:
     rubric, content, subject = row.item.project.rubric.parsed, content_of(row), _subject(request, row)
     done = row.item.project.items.filter(assignments__user=row.user_id, assignments__state=Held.SUBMITTED).count()
     context = {
@@ -178,22 +179,22 @@ def _dimension(dimension: Any, content: Content, skill: str) -> dict[str, Any]:
     }
 
 
-def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
+def _act(request: SignedIn, row: Assignment) -> HttpResponse:
     act = request.POST.get("act", "save")
     in_place = request.headers.get("Accept") == "application/json"
     overtaken = False
     try:
         if act == "skip":
-            skip(request.user, row.pk, request.POST.get("reason", ""), request.POST.get("note", ""))  # type: ignore[arg-type]
+            skip(request.user, row.pk, request.POST.get("reason", ""), request.POST.get("note", ""))
             messages.info(request, "Skipped. It went back to the queue for others.")
             return redirect("review")
         if act == "undo":
-            undo(request.user, row.pk)  # type: ignore[arg-type]
+            undo(request.user, row.pk)
         else:
             overtaken = _save(request, row, row.item.project.rubric.parsed, act)
         if act == "submit":
             files, verdict = scored_files(row.item), verdicts_now([row.item])[row.item_id]
-            submit(request.user, row.pk, files, verdict=verdict)  # type: ignore[arg-type]
+            submit(request.user, row.pk, files, verdict=verdict)
             return redirect("review-item", row.pk)
     except QueueRefused as refusal:
         if in_place:
@@ -205,7 +206,7 @@ def _act(request: HttpRequest, row: Assignment) -> HttpResponse:
     return _told(request, row.pk, overtaken) if in_place else _back(request, row.pk)
 
 
-def _save(request: HttpRequest, row: Assignment, rubric: RubricContent, act: str) -> bool:
+def _save(request: SignedIn, row: Assignment, rubric: RubricContent, act: str) -> bool:
     content = read_form(request.POST, rubric)
     if act == "mark" and (mark := _typed_mark(request, rubric)):
         content = content.model_copy(update={"marks": tuple(dict.fromkeys((*content.marks, mark)))})
@@ -213,16 +214,16 @@ def _save(request: HttpRequest, row: Assignment, rubric: RubricContent, act: str
         content = content.model_copy(update={"marks": tuple(m for m in content.marks if m.word != act[7:])})
     based, spent = request.POST.get("draft", ""), request.POST.get("active", "")
     saved = save_draft(
-        request.user,  # type: ignore[arg-type]
+        request.user,
         row.pk,
         content,
-        based_on=int(based) if based.isdecimal() and len(based) < 18 else None,
+        based_on=number(based),
         active_s=float(spent) if spent.isdecimal() and len(spent) < 7 else 0.0,
     )
     return saved.overtaken
 
 
-def _typed_mark(request: HttpRequest, rubric: RubricContent) -> Lines | None:
+def _typed_mark(request: SignedIn, rubric: RubricContent) -> Lines | None:
     """The mark that the plain form describes in fields of its own."""
     said = [request.POST.get(f"new-{key}", "").strip() for key in ("dimension", "side", "first", "last", "file")]
     said[3] = said[3] or said[2]
@@ -233,13 +234,13 @@ def _typed_mark(request: HttpRequest, rubric: RubricContent) -> Lines | None:
     return mark
 
 
-def _back(request: HttpRequest, pk: int) -> HttpResponse:
+def _back(request: SignedIn, pk: int) -> HttpResponse:
     """The page anew, with the file that was open."""
     at = {key: request.POST[f"at-{key}"] for key in ("file", "against") if request.POST.get(f"at-{key}")}
     return redirect(f"{reverse('review-item', args=[pk])}?{urlencode(at)}")
 
 
-def _told(request: HttpRequest, pk: int, overtaken: bool) -> JsonResponse:
+def _told(request: SignedIn, pk: int, overtaken: bool) -> JsonResponse:
     """What stands now, for the page that saved."""
     row = assignment_for(request.user, pk)
     content, rubric = content_of(row), row.item.project.rubric.parsed

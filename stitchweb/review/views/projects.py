@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -29,7 +29,9 @@ from stitchweb.review.services.projects import (
     set_reviewers,
     settings_of,
 )
+from stitchweb.review.services.seen import note_all
 from stitchweb.review.standing import standing
+from stitchweb.review.views.requests import SignedIn, done, number, numbers
 from stitchweb.runs.access import runs_for
 from stitchweb.teams.access import MANAGERS, REVIEWERS, role_of, teams_for
 from stitchweb.teams.models import Membership
@@ -39,7 +41,7 @@ SHOWN = 100
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-def new_project(request: HttpRequest) -> HttpResponse:
+def new_project(request: SignedIn) -> HttpResponse:
     """The form of a new project; sent, it leads to the project, which is empty."""
     teams = teams_for(request.user, MANAGERS).order_by("name")
     if not teams.exists():
@@ -51,19 +53,19 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return render(request, "review/new.html", {"section": "review", "form": form, "problems": sentences(form)}, status=status)
 
 
-def _made(request: HttpRequest, form: NewProject) -> HttpResponse:
-    project = create_project(request.user, **form.cleaned_data)  # type: ignore[arg-type]
+def _made(request: SignedIn, form: NewProject) -> HttpResponse:
+    project = create_project(request.user, **form.cleaned_data)
     return redirect("review-project", project.pk)
 
 
 @login_required
 @require_safe
-def project_page(request: HttpRequest, pk: int) -> HttpResponse:
+def project_page(request: SignedIn, pk: int) -> HttpResponse:
     """Guidelines for everybody; progress, items, people and filters for those who manage it."""
     return _shown(request, project_for(request.user, pk))
 
 
-def _shown(request: HttpRequest, project: Project, typed: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
+def _shown(request: SignedIn, project: Project, typed: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
     """`typed`: what stands in the form of the settings when it was refused."""
     context: dict[str, Any] = {
         "section": "review",
@@ -77,7 +79,7 @@ def _shown(request: HttpRequest, project: Project, typed: Mapping[str, Any] | No
     return render(request, "review/project.html", context, status=status)
 
 
-def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
+def _managed(request: SignedIn, project: Project) -> dict[str, Any]:
     people = Membership.objects.filter(team=project.team_id, role__in=REVIEWERS).select_related("user").order_by("user__name")
     parts = {r.user_id: r for r in project.reviewers.filter(left_at=None)}
     rows = Item.objects.filter(project=project).select_related("run__revision__program").prefetch_related("assignments")
@@ -85,6 +87,8 @@ def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
     runs = runs_for(request.user).filter(team=project.team_id).order_by()
     return {
         "people": [(m, parts.get(m.user_id)) for m in people],
+        "seen_people": newest_change(project, "reviewers"),
+        "seen_adjudicators": newest_change(project, "adjudicators"),
         "adjudicators": set(project.adjudicators.values_list("user", flat=True)),
         "items": [{"item": item, "states": [a.state for a in item.assignments.all()]} for item in shown],
         "more": max(project.items_n - SHOWN, 0),  # type: ignore[attr-defined]
@@ -99,16 +103,17 @@ def _managed(request: HttpRequest, project: Project) -> dict[str, Any]:
 
 @login_required
 @require_safe
-def agreement_page(request: HttpRequest, pk: int) -> HttpResponse:
+def agreement_page(request: SignedIn, pk: int) -> HttpResponse:
     """How far the reviewers agree, per dimension and pair, for those who manage the project."""
     project = project_with_labels(request.user, pk)
+    note_all(request.user, project)
     context = {"section": "review", "project": project, "few": FEW, **standing(project)}
     return render(request, "review/agreement.html", context)
 
 
 @login_required
 @require_POST
-def change_project(request: HttpRequest, pk: int) -> HttpResponse:
+def change_project(request: SignedIn, pk: int) -> HttpResponse:
     """State, reservation and guidelines."""
     project = project_to_manage(request.user, pk)
     form = ChangeForm(request.POST)
@@ -116,7 +121,7 @@ def change_project(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, sentences(form))
         return _shown(request, project, request.POST, status=422)
     try:
-        change(request.user, project, **form.cleaned_data)  # type: ignore[arg-type]
+        change(request.user, project, **form.cleaned_data)
     except ProjectRefused as refusal:
         messages.error(request, str(refusal))
         return _shown(request, project_for(request.user, pk), request.POST, status=409)
@@ -126,14 +131,14 @@ def change_project(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def fill_project(request: HttpRequest, pk: int) -> HttpResponse:
+def fill_project(request: SignedIn, pk: int) -> HttpResponse:
     """Look for candidates by the filters and put them into the queue."""
     project = project_to_manage(request.user, pk)
     form = FilterForm(request.POST)
     if not form.is_valid():
         messages.error(request, sentences(form))
         return redirect("review-project", pk)
-    count = fill(request.user, project, form.filters)  # type: ignore[arg-type]
+    count = fill(request.user, project, form.filters)
     if count:
         messages.success(request, f"{count} item{'' if count == 1 else 's'} came into the queue.")
     else:
@@ -143,25 +148,28 @@ def fill_project(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def people_of_project(request: HttpRequest, pk: int) -> HttpResponse:
+def people_of_project(request: SignedIn, pk: int) -> HttpResponse:
     """Who scores from now on."""
+    return set_people(request, pk, set_reviewers)
+
+
+def set_people(request: SignedIn, pk: int, act: Callable[..., None]) -> HttpResponse:
+    """The people that are ticked, to a service which takes person, project, their keys and `seen`."""
     project = project_to_manage(request.user, pk)
-    chosen = [int(word) for word in request.POST.getlist("user") if word.isdecimal() and len(word) < 18]
-    try:
-        set_reviewers(request.user, project, chosen)  # type: ignore[arg-type]
-        messages.success(request, "Saved.")
-    except ProjectRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-project", pk)
+    chosen, seen = numbers(request, "user"), number(request.POST.get("seen", ""))
+
+    def work() -> str:
+        act(request.user, project, chosen, seen=seen)
+        return "Saved."
+
+    return done(request, work, "review-project", pk)
 
 
 @login_required
 @require_POST
-def gold_of_item(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+def gold_of_item(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """Make an item one that everybody scores first, or an ordinary one again."""
     project = project_to_manage(request.user, pk)
-    try:
-        set_gold(request.user, project, item_pk, request.POST.get("gold") == "1")  # type: ignore[arg-type]
-    except ProjectRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-project", pk)
+    return done(
+        request, lambda: set_gold(request.user, project, item_pk, request.POST.get("gold") == "1"), "review-project", pk
+    )

@@ -7,14 +7,24 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from stitchweb.review.access import assignments_for, grants_of, parts_of, project_for, projects_for, reviewer_of, to_score
+from stitchweb.review.access import (
+    assignments_for,
+    grants_of,
+    parts_of,
+    project_for,
+    projects_for,
+    reviewer_of,
+    to_go_on,
+    to_score,
+)
 from stitchweb.review.disputes import disputes_for
-from stitchweb.review.models import Assignment, Held
+from stitchweb.review.models import Held
 from stitchweb.review.services.queue import QueueRefused, next_assignment
+from stitchweb.review.views.requests import SignedIn
 from stitchweb.teams.access import MANAGERS, teams_for
 
 RECENT = 12
@@ -22,7 +32,7 @@ RECENT = 12
 
 @login_required
 @require_safe
-def home(request: HttpRequest) -> HttpResponse:
+def home(request: SignedIn) -> HttpResponse:
     """The person's queues, what they scored last, and the projects that they manage."""
     user = request.user
     managed = set(teams_for(user, MANAGERS).values_list("pk", flat=True))
@@ -30,8 +40,8 @@ def home(request: HttpRequest) -> HttpResponse:
     mine = assignments_for(user)
     done = _counts(mine.filter(state=Held.SUBMITTED).order_by(), "item__project")
     held = set(mine.filter(state=Held.RESERVED).values_list("item__project", flat=True))
-    left = _counts(to_score(user).filter(project__in=scores).order_by(), "project")  # type: ignore[arg-type]
-    back = _counts(Assignment.objects.filter(user=user.pk).back().order_by(), "item__project")
+    left = _counts(to_score(user).filter(project__in=scores).order_by(), "project")
+    back = _counts(to_go_on(user).order_by(), "item__project")
     grants = set(grants_of(user).values_list("project", flat=True))
     rows = [
         {
@@ -39,7 +49,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "scores": project.pk in scores,
             "manages": project.team_id in managed,
             "settles": project.pk in grants,
-            "disputes": disputes_for(user, project).count() if project.pk in grants else 0,  # type: ignore[arg-type]
+            "disputes": disputes_for(user, project).count() if project.pk in grants else 0,
             "held": project.pk in held,
             "done": done.get(project.pk, 0),
             "left": left.get(project.pk, 0) + back.get(project.pk, 0),
@@ -62,7 +72,7 @@ def _counts(rows: QuerySet[Any], by: str) -> dict[int, int]:
 
 @login_required
 @require_POST
-def next_item(request: HttpRequest, pk: int) -> HttpResponse:
+def next_item(request: SignedIn, pk: int) -> HttpResponse:
     """Take the next item of a project and go there; back to the queues, with a sentence, when there is none."""
     project = project_for(request.user, pk)
     try:

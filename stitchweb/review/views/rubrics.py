@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from stitchweb.review.access import rubric_for, rubrics_for
 from stitchweb.review.rubric import shipped
+from stitchweb.review.views.requests import SignedIn
 
 
 @login_required
 @require_safe
-def rubric(request: HttpRequest, key: str, version: int) -> HttpResponse:
+def rubric(request: SignedIn, key: str, version: int) -> HttpResponse:
     """All dimensions, levels and hack words of one version; `?skill=feedback` reads the anchors for that skill."""
     row = rubric_for(request.user, key, version)
     skill = "feedback" if request.GET.get("skill") == "feedback" else "from_scratch"
@@ -29,7 +30,7 @@ def rubric(request: HttpRequest, key: str, version: int) -> HttpResponse:
 
 @login_required
 @require_safe
-def newest(request: HttpRequest) -> HttpResponse:
+def newest(request: SignedIn) -> HttpResponse:
     """The newest version of the rubric that comes with the site."""
     contents = shipped()
     if not contents:

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from gpu_runner.hacks.classes import FAMILIES, WORDS
-from stitchweb.review.access import adjudicates, item_to_settle, item_with_labels, project_for, project_to_manage
+from stitchweb.review.access import adjudicates, item_to_settle, item_with_labels, project_for
 from stitchweb.review.blind import Subject, subject_of
 from stitchweb.review.code import VIEWS
 from stitchweb.review.code import code_panel as panel_of
@@ -25,10 +25,12 @@ from stitchweb.review.models import Item, Mark, Project
 from stitchweb.review.reveal import labels_of
 from stitchweb.review.rubric import RubricContent
 from stitchweb.review.services.labels import set_adjudicators, settle
-from stitchweb.review.services.projects import ProjectRefused
 from stitchweb.review.services.queue import QueueRefused
 from stitchweb.review.services.remarks import remark_of_reader
 from stitchweb.review.services.reviews import NotComplete
+from stitchweb.review.services.seen import note_items
+from stitchweb.review.views.projects import set_people
+from stitchweb.review.views.requests import SignedIn, done, number
 from stitchweb.runs.spread import WISHES
 from stitchweb.teams.access import MANAGERS, role_of
 
@@ -47,11 +49,11 @@ def relabel(rubric: RubricContent, skill: str, label: GivenLabel, found: list[Pr
 
 @login_required
 @require_safe
-def disagreement(request: HttpRequest, pk: int) -> HttpResponse:
+def disagreement(request: SignedIn, pk: int) -> HttpResponse:
     """Every item with labels that the person may read, the widest apart first. `?only=disputed` or `open` narrows it."""
     project = project_for(request.user, pk)
     settles, manages = adjudicates(request.user, project), role_of(request.user, project.team_id) in MANAGERS
-    rows = readable_for(request.user, project, all_of_them=settles or manages)  # type: ignore[arg-type]
+    rows = readable_for(request.user, project, all_of_them=settles or manages)
     only = request.GET.get("only", "")
     if only == "disputed":
         rows = rows.filter(pk__in=disputed(project).values("pk"))
@@ -61,6 +63,7 @@ def disagreement(request: HttpRequest, pk: int) -> HttpResponse:
     every = sorted(sheets(rows), key=lambda s: (-s.widest, not s.disputed, s.item.rank))
     shown = every[:SHOWN]
     words = verdicts_now(s.item for s in shown)
+    note_items(request.user, project, [s.item for s in shown])
     context = {
         "section": "review",
         "project": project,
@@ -69,12 +72,12 @@ def disagreement(request: HttpRequest, pk: int) -> HttpResponse:
         "rows": [_row(request, s, project, words[s.item.pk], whole=settles or manages) for s in shown],
         "more": len(every) - len(shown),
         "settles": settles,
-        "left": disputes_for(request.user, project).count() if settles else 0,  # type: ignore[arg-type]
+        "left": disputes_for(request.user, project).count() if settles else 0,
     }
     return render(request, "review/disagreement.html", context)
 
 
-def _row(request: HttpRequest, sheet: Any, project: Project, verdict: str, *, whole: bool) -> dict[str, Any]:
+def _row(request: SignedIn, sheet: Any, project: Project, verdict: str, *, whole: bool) -> dict[str, Any]:
     own = next((a.pk for a in sheet.item.assignments.all() if a.user_id == request.user.pk), None)
     link = reverse("review-labels-of", args=[project.pk, sheet.item.pk]) if whole else reverse("review-item", args=[own])
     labels = [*(g.review for g in sheet.given), *([sheet.final] if sheet.final else [])]
@@ -92,12 +95,12 @@ def _row(request: HttpRequest, sheet: Any, project: Project, verdict: str, *, wh
 
 @login_required
 @require_POST
-def next_dispute(request: HttpRequest, pk: int) -> HttpResponse:
+def next_dispute(request: SignedIn, pk: int) -> HttpResponse:
     """To the next dispute that the person may settle; back, with a sentence, when there is none."""
     project = project_for(request.user, pk)
     if not adjudicates(request.user, project):
         raise PermissionDenied("Settling needs the grant of this project. Who manages it can give it to you.")
-    item = disputes_for(request.user, project).first()  # type: ignore[arg-type]
+    item = disputes_for(request.user, project).first()
     if item is None:
         messages.success(request, "No dispute is left for you.")
         return redirect("review-disagreement", pk)
@@ -106,21 +109,21 @@ def next_dispute(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-def labels_of_item(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+def labels_of_item(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """All labels of an item beside its code; POST gives it its final one. Verdict and author are hidden until it is settled."""
     if request.method == "POST":
         return _settle(request, pk, item_pk)
     return _labels(request, item_with_labels(request.user, pk, item_pk), GivenLabel(), [])
 
 
-def _settle(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+def _settle(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     item = item_to_settle(request.user, pk, item_pk)
     label = read_label(request.POST, item.project.rubric.parsed)
     after = request.POST.get("after", "")
     try:
         settle(
-            request.user, pk, item_pk, label,  # type: ignore[arg-type]
-            after=int(after) if after.isdecimal() and len(after) < 18 else None, verdict=verdicts_now([item])[item.pk],
+            request.user, pk, item_pk, label,
+            after=number(after), verdict=verdicts_now([item])[item.pk],
         )  # fmt: skip
     except QueueRefused as refusal:
         messages.error(request, str(refusal))
@@ -131,12 +134,13 @@ def _settle(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
     return redirect("review-labels-of", pk, item_pk)
 
 
-def _labels(request: HttpRequest, item: Item, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
+def _labels(request: SignedIn, item: Item, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
     project, verdict = item.project, verdicts_now([item])[item.pk]
     here = reverse("review-labels-of", args=[project.pk, item.pk])
     wishes = {key: request.GET[key] for key in WISHES if key in request.GET}
     subject = subject_of(item, lambda anchor, **w: f"{here}?{urlencode(w)}#{anchor}", wishes)
     told = labels_of(item, verdict)
+    note_items(request.user, project, [item])
     settles, why_not = True, ""
     try:
         item_to_settle(request.user, project.pk, item.pk)
@@ -156,10 +160,10 @@ def _labels(request: HttpRequest, item: Item, label: GivenLabel, found: list[Pro
     return render(request, "review/labels.html", context, status=status)
 
 
-def _code(request: HttpRequest, item: Item, subject: Subject, here: str) -> dict[str, Any]:
+def _code(request: SignedIn, item: Item, subject: Subject, here: str) -> dict[str, Any]:
     against = request.GET.get("against") or ("parent" if item.skill == "feedback" else "nothing")
     marks = [
-        Lines(dimension=m.dimension, side=m.side, file=m.file, first=m.first, last=m.last)  # type: ignore[arg-type]
+        Lines(dimension=m.dimension, side=m.side, file=m.file, first=m.first, last=m.last)
         for m in Mark.objects.filter(review__item=item)
     ]
     return {
@@ -173,9 +177,10 @@ def _code(request: HttpRequest, item: Item, subject: Subject, here: str) -> dict
 
 @login_required
 @require_safe
-def labels_code(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+def labels_code(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """The code of an item with everybody's marks, of another file or against another side."""
     item = item_with_labels(request.user, pk, item_pk)
+    note_items(request.user, item.project, [item])
     here = reverse("review-labels-of", args=[pk, item_pk])
     subject = subject_of(item, lambda anchor, **w: f"{here}?{urlencode(w)}#{anchor}")
     if subject is None:
@@ -185,24 +190,17 @@ def labels_code(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def remark(request: HttpRequest, pk: int, item_pk: int) -> HttpResponse:
+def remark(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """Add to the discussion of an item, as one who settles or manages."""
-    try:
-        remark_of_reader(request.user, pk, item_pk, request.POST.get("text", ""))  # type: ignore[arg-type]
-    except QueueRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-labels-of", pk, item_pk)
+
+    def work() -> None:
+        remark_of_reader(request.user, pk, item_pk, request.POST.get("text", ""))
+
+    return done(request, work, "review-labels-of", pk, item_pk)
 
 
 @login_required
 @require_POST
-def adjudicators_of_project(request: HttpRequest, pk: int) -> HttpResponse:
+def adjudicators_of_project(request: SignedIn, pk: int) -> HttpResponse:
     """Who settles disputes from now on."""
-    project = project_to_manage(request.user, pk)
-    chosen = [int(word) for word in request.POST.getlist("user") if word.isdecimal() and len(word) < 18]
-    try:
-        set_adjudicators(request.user, project, chosen)  # type: ignore[arg-type]
-        messages.success(request, "Saved.")
-    except ProjectRefused as refusal:
-        messages.error(request, str(refusal))
-    return redirect("review-project", pk)
+    return set_people(request, pk, set_adjudicators)

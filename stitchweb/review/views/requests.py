@@ -1,0 +1,41 @@
+"""What the views share: the request of somebody who is signed in, numbers out of forms, and how a refusal is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from stitchweb.review.services.projects import ProjectRefused
+from stitchweb.review.services.queue import QueueRefused
+from stitchweb.teams.models import User
+
+Refused = (ProjectRefused, QueueRefused)
+
+
+class SignedIn(HttpRequest):
+    """What a view behind `login_required` gets."""
+
+    user: User
+
+
+def number(word: str) -> int | None:
+    """A whole number out of a form; None for what is none, or more than a database holds."""
+    return int(word) if word.isdecimal() and len(word) < 18 else None
+
+
+def numbers(request: HttpRequest, name: str) -> list[int]:
+    return [key for word in request.POST.getlist(name) if (key := number(word)) is not None]
+
+
+def done(request: HttpRequest, act: Callable[[], str | None], to: str, *args: Any) -> HttpResponse:
+    """Do `act` and lead to a page, which says what `act` returned, or why it was refused."""
+    try:
+        if said := act():
+            messages.success(request, said)
+    except Refused as refusal:
+        messages.error(request, str(refusal))
+    return redirect(to, *args)
