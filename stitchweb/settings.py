@@ -54,6 +54,17 @@ DEBUG = env.flag("DEBUG", False, "Django's debug pages. Never on a host that oth
 SECRET_KEY = env.secret(
     "SECRET_KEY", "Signs sessions, login links and job tokens.", shown="created in `DATA_DIR`"
 ) or kept_secret(DATA_DIR / "secret_key")
+MODEL_KEYS_SECRET = env.secret(
+    "MODEL_KEYS_SECRET",
+    "Seals the keys of model services at rest. Web and agent workers need the same one; without it the stored keys are lost.",
+    shown="created in `DATA_DIR`",
+) or kept_secret(DATA_DIR / "model_keys_secret", "MODEL_KEYS_SECRET")
+MODEL_SERVERS = env.words(
+    "MODEL_SERVERS",
+    (),
+    "Model servers at inner addresses that teams may name: `HOST`, `HOST:PORT`, an address or a network such as `10.1.0.0/16`. "
+    "Public addresses need no entry.",
+)
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ("127.0.0.1", "localhost", "[::1]"), "Host names that the site answers to.")
 HTTPS = env.flag(
     "HTTPS", False, "The site is reached over HTTPS: secure cookies, HSTS, and X-Forwarded-Proto of the proxy is trusted."
@@ -107,9 +118,11 @@ INSTALLED_APPS = [
     "django_htmx",
     "stitchweb.core",
     "stitchweb.teams",
+    "stitchweb.llm",
     "stitchweb.programs",
     "stitchweb.runs",
     "stitchweb.review",
+    "stitchweb.studio",
 ]
 
 MIDDLEWARE = [

@@ -13,6 +13,7 @@ urlpatterns = [
     path("jobs/", include("stitchweb.runs.job_urls")),
     path("", include("stitchweb.teams.urls")),
     path("", include("stitchweb.gallery.urls")),
+    path("", include("stitchweb.studio.urls")),
     path("review/", include("stitchweb.review.urls")),
     path("", include("stitchweb.runs.urls")),
 ]

@@ -54,6 +54,7 @@ class RunHeader(Contract):
     precision: str
     require_own_kernels: bool = False
     engineers: dict[str, str]  # role: name
+    models: dict[str, str] = {}  # role: the model that it asks
     budget: dict[str, Any]
     source: BlobRef
     synthetic: bool = False  # made by seed_demo

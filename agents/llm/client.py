@@ -31,6 +31,7 @@ FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0  # between tries; a server that asks for m
 STALL_S = 120.0  # of silence before the first piece and between two
 LOOK_S = 0.1  # how often it is asked whether the run was cancelled
 MOST_CHARACTERS = 400_000  # of one answer
+NOWHERE = "http://guarded.invalid/v1"
 _NOTHING = object()  # no piece yet
 
 
@@ -225,11 +226,11 @@ class _Call:
 
     def _stream(self) -> Iterator[Any]:
         with self._way() as way:
-            yield from _litellm().completion(**self._given(), **way, stream=True, stream_options={"include_usage": True})
+            yield from _litellm().completion(**(self._given() | way), stream=True, stream_options={"include_usage": True})
 
     def _whole(self) -> Iterator[Any]:
         with self._way() as way:
-            yield _litellm().completion(**self._given(), **way)
+            yield _litellm().completion(**(self._given() | way))
 
     @contextmanager
     def _way(self) -> Iterator[dict[str, Any]]:
@@ -243,7 +244,9 @@ class _Call:
 
         given = self._given()
         with question.guard.client(question.api_base, given["timeout"]) as http:
-            yield {"client": OpenAI(api_key=given["api_key"], base_url=question.api_base, http_client=http, max_retries=0)}
+            client = OpenAI(api_key=given["api_key"], base_url=question.api_base, http_client=http, max_retries=0)
+            # Only this client knows key and address: a way through LiteLLM that did not use it would lead nowhere.
+            yield {"client": client, "api_key": "none", "api_base": NOWHERE}
 
     def _given(self) -> dict[str, Any]:
         question = self.question

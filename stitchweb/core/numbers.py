@@ -157,6 +157,16 @@ def tokens(value: Any) -> str:
     return grouped(number) if number < 1000 else f"{number / 1000:.1f}{NBSP}k"
 
 
+def dollars(value: Any) -> str:
+    """An amount: "0.0031 USD", "2.50 USD"; what is less than the last digit shown is said to be."""
+    number = _number(value)
+    if number is None:
+        return NONE
+    if 0 < number < 0.0001:
+        return f"<{NBSP}0.0001{NBSP}USD"
+    return f"{number:.{2 if number >= 1 or number == 0 else 4}f}{NBSP}USD"
+
+
 def short_hash(value: str) -> str:
     """The ends of a content address: "9f3c…e1"."""
     return f"{value[:4]}…{value[-2:]}" if len(value) > 8 else value

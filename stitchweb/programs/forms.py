@@ -90,4 +90,6 @@ def _way_out(field: forms.Field, error: ValidationError) -> str:
         return f"Write a number from {field.min_value:g} to {field.max_value:g}."
     if error.code == "max_length":
         return "Shorten it."
+    if error.code == "choose":
+        return "Choose one of the list."
     return "Write it as plain text." if error.code in ("invisible", "null_characters_not_allowed") else "Correct it."

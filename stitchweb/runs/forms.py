@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
 from django import forms
+from django.core.exceptions import ValidationError
 
 from agents.state import Budget, Options
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
+from stitchweb.llm.models import ROLES, TeamModel
+from stitchweb.llm.services import mismatch
 from stitchweb.runs import runners
 from stitchweb.runs.dispatch import runner_queue
 from stitchweb.runs.reading import Range
 
 TARGETS = ("cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-ENGINEERS = (("offline", "templates and tuning, no key, no cost"),)
+OFFLINE = "offline"
+ABOUT_ROLES = {"planner": "finds what to do", "coder": "writes it", "verifier": "says what to do next"}
 PROTOCOL_WORDS = {
     "strict": "every probe, every baseline, a second process",
     "quick": "eager only, one process, for a first look",
@@ -21,11 +30,42 @@ PRECISION_WORDS = {Precision.AS_REFERENCE: "as reference", Precision.TF32: "TF32
 MODE_WORDS = {Mode.EVAL: "eval", Mode.TRAIN: "train", Mode.AS_CONSTRUCTED: "as constructed"}
 
 
+class RoleField(forms.CharField):
+    """Who does a role: `offline`, or the number of one of `models`. Cleans to that model, or None."""
+
+    models: Mapping[int, TeamModel] = {}
+
+    def clean(self, value: Any) -> TeamModel | None:
+        text = str(value or OFFLINE).strip()
+        if text == OFFLINE:
+            return None
+        model = self.models.get(int(text)) if text.isdecimal() and len(text) < 16 else None
+        if model is None:
+            raise ValidationError("There is no such model, or it was removed.", code="choose")
+        return model
+
+
+@dataclass(frozen=True)
+class RoleChoice:
+    """One role as the form draws it: its groups hold (value, name, remark)."""
+
+    name: str
+    label: str
+    about: str
+    chosen: str
+    groups: list[tuple[str, list[tuple[str, str, str]]]]
+
+
 class OptionsForm(forms.Form):
-    """Target, engineer, budget and policy. Every field has a default, so an empty form is a good run."""
+    """Target, engineers, budget and policy. Every field has a default, so an empty form is a good run.
+
+    `models`: those that the person may choose of; `defaults`: role to the number of the one it has at first.
+    """
 
     target = forms.ChoiceField(choices=[(t, t) for t in TARGETS], initial="cpu")
-    engineer = forms.ChoiceField(choices=[(name, name) for name, _ in ENGINEERS], initial="offline")
+    planner = RoleField(required=False)
+    coder = RoleField(required=False)
+    verifier = RoleField(required=False)
     protocol = forms.ChoiceField(choices=[(name, name) for name in PROTOCOLS], initial="strict")
     mode = forms.ChoiceField(choices=[(m.value, m.value) for m in Mode], initial=Mode.EVAL.value, label="Mode of the module")
     precision = forms.ChoiceField(choices=[(p.value, p.value) for p in Precision], initial=Precision.AS_REFERENCE.value)
@@ -38,15 +78,30 @@ class OptionsForm(forms.Form):
     require_own_kernels = forms.BooleanField(required=False)
     approve_plan = forms.BooleanField(required=False)
 
+    def __init__(
+        self, data: Any = None, models: Iterable[TeamModel] = (), defaults: Mapping[str, int] = {}, **more: Any
+    ) -> None:
+        super().__init__(data, **more)
+        self.models = list(models)
+        for role, _ in ROLES:
+            self.fields[role].models = {model.pk: model for model in self.models}  # type: ignore[attr-defined]
+            self.fields[role].initial = str(defaults.get(role, OFFLINE))
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if all(role in found for role, _ in ROLES) and (why := mismatch({role: bool(found[role]) for role, _ in ROLES})):
+            self.add_error("coder", ValidationError(why, code="choose"))
+        return found
+
     def options(self) -> Options:
         """The chosen options. Call it on a valid form."""
         chosen = self.cleaned_data
         tokens = chosen["tokens_k"]
+        models: dict[Any, TeamModel] = {role: chosen[role] for role, _ in ROLES if chosen[role]}
         return Options(
             target=chosen["target"],
-            planner=chosen["engineer"],
-            coder=chosen["engineer"],
-            verifier=chosen["engineer"],
+            **{role: "llm" if role in models else OFFLINE for role, _ in ROLES},
+            models={role: model.choice for role, model in models.items()},
             protocol=PROTOCOLS[chosen["protocol"]],
             mode=Mode(chosen["mode"]),
             precision=Precision(chosen["precision"]),
@@ -68,11 +123,20 @@ class OptionsForm(forms.Form):
         words = {None: "no runner now", False: "runner starting", True: ""}
         return {
             "targets": [(target, words[there.get(runner_queue(target))]) for target in TARGETS],
-            "engineers": ENGINEERS,
+            "roles": [self._role(role, label) for role, label in ROLES],
+            "any_models": bool(self.models),
             "protocols": [(name, PROTOCOL_WORDS.get(name, "")) for name in PROTOCOLS],
             "precisions": [(p.value, PRECISION_WORDS[p]) for p in Precision],
             "modes": [(m.value, MODE_WORDS[m]) for m in Mode],
         }
+
+    def _role(self, role: str, label: str) -> RoleChoice:
+        teams = {model.provider.team_id for model in self.models}
+        groups = []
+        for provider, models in groupby(self.models, lambda model: model.provider):
+            name = f"{provider.team}: {provider}" if len(teams) > 1 else str(provider)
+            groups.append((name, [(str(m.pk), m.name, "" if m.price else "price not known") for m in models]))
+        return RoleChoice(role, label, ABOUT_ROLES[role], self.chosen(role) or OFFLINE, groups)
 
     def chosen(self, name: str) -> str:
         """The value to show: what was sent, else the default."""

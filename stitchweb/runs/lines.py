@@ -58,6 +58,14 @@ def _replay(p: dict[str, Any]) -> str:
     return f"replay {p.get('state')}" + (f", {told}" if told else "")
 
 
+def _asked(p: dict[str, Any]) -> str:
+    about = "" if p.get("counted") else "about "
+    cost = f"{numbers.dollars(p.get('money'))}" if p.get("price_known") else "price not known"
+    text = f"{p.get('role')} asked {p.get('model')}: {about}{p.get('tokens_in')} tokens in, {p.get('tokens_out')} out, {cost}, "
+    text += numbers.seconds(p.get("seconds"))
+    return f"{text}. {p['error']}" if p.get("error") else text
+
+
 def _gain(p: dict[str, Any]) -> str:
     text = f"{p.get('id')} {p.get('title', '')}: {p.get('status')}"
     if p.get("measured"):
@@ -91,6 +99,8 @@ def _sentence(kind: str, p: dict[str, Any]) -> str:
     if kind == "control.changed":
         text = f"{request_words(str(p.get('kind', '')))} {p.get('state')}"
         return f"{text}: {p['text']}" if p.get("text") else text
+    if kind == "model.asked":
+        return _asked(p)
     if kind == "replay.changed":
         return f"{p.get('candidate')}, {p.get('name')}: " + _replay(p)
     if kind == "run.finished":

@@ -25,6 +25,7 @@ from agents.state import Control as ControlRequest
 from agents.steps import outcome_of, task_for, think
 from gpu_runner.contracts import Report
 from gpu_runner.hands import Cancelled
+from stitchweb.llm.doors import team_doors
 from stitchweb.runs import events, jobbook
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import refresh_snapshot
@@ -138,10 +139,11 @@ def _outcome(job: Job, step: Step, state: State, blobs: RunBlobs) -> Outcome:
 
 def _thought(lease: Lease, step: Step, state: State) -> Outcome:
     """Ask the engineer, outside of any transaction. What it says on the way is shown; a cancelled run makes it stop."""
-    blobs = RunBlobs(lease.run_id)
-    with Speech(lease) as say:
+    blobs, doors = RunBlobs(lease.run_id), team_doors(Run.objects.values_list("team", flat=True).get(pk=lease.run_id))
+    speech = Speech(lease)
+    with speech as say:
         try:
-            return think(step, state, blobs, say, _cancelled(lease))
+            return think(step, state, blobs, say, _cancelled(lease), doors=doors, asked=speech.asked)
         except Cancelled:
             if lease.lost.is_set():
                 raise LeaseLost from None

@@ -80,17 +80,25 @@ def _share(spent: float, budget: dict[str, Any], key: str) -> dict[str, Any]:
     return {"spent": spent, "bound": bound, "share": min(spent / bound, 1.0) if bound else None}
 
 
+def unpriced(view: View) -> bool:
+    """Whether a question was asked whose price is not known, so that no bound on money can be held."""
+    return any(not asked.price_known for asked in view.asked.values())
+
+
 def budget(view: View) -> dict[str, dict[str, Any]]:
     """What was spent of what: {spent, bound or None, share 0..1 or None} per resource."""
     if view.usage is None:
         return {}
     usage, bounds = view.usage.usage, view.usage.budget
+    # Questions to models are told as they are answered, what a step spent when it ends.
+    tokens = max(usage.tokens_in + usage.tokens_out, sum(a.tokens_in + a.tokens_out for a in view.asked.values()))
+    money = max(usage.money, sum(a.money for a in view.asked.values()))
     return {
         "attempts": _share(usage.attempts, bounds, "attempts"),
         "wall": _share(usage.wall_s, bounds, "wall_s"),
         "device": _share(usage.device_s, bounds, "device_s"),
-        "tokens": _share(usage.tokens_in + usage.tokens_out, bounds, "tokens"),
-        "money": _share(usage.money, bounds, "money"),
+        "tokens": _share(tokens, bounds, "tokens"),
+        "money": _share(money, bounds, "money") | {"unpriced": unpriced(view)},
     }
 
 
@@ -185,7 +193,13 @@ def hints(view: View) -> dict[str, Any]:
 
 
 def usage(view: View) -> dict[str, Any]:
-    return {"usage": view.usage.usage if view.usage else None, "budget": budget(view), "header": view.header}
+    return {
+        "usage": view.usage.usage if view.usage else None,
+        "budget": budget(view),
+        "header": view.header,
+        "asked": view.asked,
+        "unpriced": unpriced(view),
+    }
 
 
 def device(view: View) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from agents.loop.steering import refusal
 from agents.state import Control as ControlRequest
 from agents.state import Options, State
 from agents.steps import hand_made, replay_task
+from stitchweb.llm.access import prompts_of, strangers
 from stitchweb.programs.models import Revision
 from stitchweb.runs import dispatch, events, jobbook, replays
 from stitchweb.runs.access import run_to_steer
@@ -33,7 +34,11 @@ class ControlRefused(Exception):
     """The request means nothing at this moment. The message is for the person."""
 
 
-class TooManyRuns(ControlRefused):
+class RunRefused(ControlRefused):
+    """A run cannot be started as it was asked for."""
+
+
+class TooManyRuns(RunRefused):
     """The person has as many runs as one may have at once."""
 
 
@@ -45,13 +50,18 @@ def runs_left(user: User) -> int:
 def start_run(user: User, revision: Revision, options: Options, name: str = "") -> Run:
     """A queued run of a revision, and its first message sent. PermissionDenied without a worker's role.
 
-    TooManyRuns, with a way out, when the person has as many as one may have.
+    TooManyRuns, with a way out, when the person has as many as one may have; RunRefused for a model that is not the team's.
     """
     require_role(user, revision.program.team_id, WORKERS)
     if not runs_left(user):
         raise TooManyRuns(
             f"You have as many runs at once as one person may have: {settings.RUNS_AT_ONCE}. Cancel one or wait for one to end,"
             " or ask whoever runs the site to raise RUNS_AT_ONCE."
+        )
+    for role, choice in strangers(revision.program.team_id, options).items():
+        raise RunRefused(
+            f"The {role}'s model {choice.model} is none of this team's, or its provider has moved. Choose another for it on the"
+            " program's page."
         )
     return create_run(user, revision, options, name)
 
@@ -74,7 +84,10 @@ def create_run(owner: User | None, revision: Revision, options: Options, name: s
         created_at=datetime.fromtimestamp(at, UTC),
     )
     run.save()
-    source = RunBlobs(run.pk).put(revision.text.encode())
+    blobs = RunBlobs(run.pk)
+    source = blobs.put(revision.text.encode())
+    own = prompts_of(run.team_id) if options.models else {}
+    options = options.model_copy(update={"prompts": {name: blobs.put(text.encode()) for name, text in own.items()}})
     state = State(run=str(run.pk), name=name, source=source, entry=revision.entry, options=options)
     RunState.objects.create(run=run, state=state.model_dump(mode="json"))
     events.append(run, created(state, at, synthetic=synthetic))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from django.db import DatabaseError, transaction
 
-from agents.events import Coalescer, Event
+from agents.events import Coalescer, Event, EventKind
 from stitchweb.runs import events
 from stitchweb.runs.lease import Lease
 
@@ -32,11 +33,19 @@ class Speech:
     def _say(self, text: str) -> None:
         self._write(self._texts.add("engineer", text, time.time()))
 
+    def asked(self, payload: dict[str, Any]) -> None:
+        """A question to a model was answered, or was not."""
+        self._write(self._texts.flush())
+        self._tell("model.asked", [payload])
+
     def _write(self, payloads: list[dict[str, str]]) -> None:
+        self._tell("log.lines", payloads)
+
+    def _tell(self, kind: EventKind, payloads: Sequence[Mapping[str, Any]]) -> None:
         if not payloads:
             return
         at = time.time()
-        told = [Event(seq=1, kind="log.lines", at=at, who="engineer", payload=dict(payload)) for payload in payloads]
+        told = [Event(seq=1, kind=kind, at=at, who="engineer", payload=dict(payload)) for payload in payloads]
         try:
             with transaction.atomic():
                 run = events.lock(self._lease.run_id)

@@ -68,7 +68,7 @@ def test_a_name_without_an_address_is_a_sentence() -> None:
     def nothing(host: str, port: int) -> list[str]:
         raise OSError("no such host")
 
-    with pytest.raises(Forbidden, match="There is no server named 'nowhere.example'"):
+    with pytest.raises(Forbidden, match=r"There is no server named 'nowhere\.example'"):
         Guard(look_up=nothing).addresses("http://nowhere.example/v1")
 
 
@@ -105,11 +105,20 @@ def test_an_inner_server_is_not_asked_and_a_redirect_is_not_followed() -> None:
     assert inner.requests == []
 
 
+@pytest.mark.parametrize("name", ["responses/scripted-1", "o1-pro", "gpt-5.1-codex", "gpt-3.5-turbo-instruct"])
+def test_no_name_of_a_model_leads_around_the_guard(name: str) -> None:
+    with ModelServer([Say("You should not see this.")]) as inner:
+        asked = replace(question(inner, leads_to("127.0.0.1")), model=f"openai/{name}", api_base=inner.url)
+        with pytest.raises(ModelError):
+            ask(asked)
+    assert inner.requests == []
+
+
 def test_a_key_that_a_server_repeats_is_shown_nowhere() -> None:
     shown: list[str] = []
     with ModelServer([Say(f"You gave me {KEY}, sk-door.", pieces=30)]) as server:
-        asked = replace(question(server, leads_to("127.0.0.1", allowed=("models.invalid",))))
-        answer = ask(asked, say=shown.append)
+        guarded = question(server, leads_to("127.0.0.1", allowed=("models.invalid",)))
+        answer = ask(guarded, say=shown.append)
     assert answer.text == "".join(shown) == f"You gave me {HIDDEN}, sk-door."
 
 

@@ -148,7 +148,7 @@ def test_an_incorrect_candidate_is_no_gain(world: World, conveyor: Conveyor) -> 
 def test_an_unexpected_fault_is_retried_and_then_fails_the_run(
     world: World, conveyor: Conveyor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*args: object) -> None:
+    def broken(*args: object, **more: object) -> None:
         raise ZeroDivisionError("a fault of ours")
 
     run = begin(world)

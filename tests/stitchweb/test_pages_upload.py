@@ -19,7 +19,7 @@ from tests.conftest import REFERENCE, World
 
 pytestmark = pytest.mark.django_db
 OPTIONS = {
-    "target": "cpu", "engineer": "offline", "protocol": "strict", "mode": "eval", "precision": "as-reference", "attempts": "5",
+    "target": "cpu", "coder": "offline", "protocol": "strict", "mode": "eval", "precision": "as-reference", "attempts": "5",
     "minutes": "3",
 }  # fmt: skip
 BARE = """import torch.nn as nn

@@ -11,8 +11,11 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 
-def kept_secret(path: Path) -> str:
-    """The secret in this file; made on first use, readable by its owner alone. Safe when two processes come at once."""
+def kept_secret(path: Path, setting: str = "SECRET_KEY") -> str:
+    """The secret in this file; made on first use, readable by its owner alone. Safe when two processes come at once.
+
+    `setting`: what could be set instead, for the sentence of a folder that takes no file.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
@@ -29,7 +32,7 @@ def kept_secret(path: Path) -> str:
         return path.read_text().strip()
     except OSError as error:
         raise ImproperlyConfigured(
-            f"No SECRET_KEY is set and none can be kept in {path}: {error.strerror}. Set SECRET_KEY or a writable DATA_DIR."
+            f"No {setting} is set and none can be kept in {path}: {error.strerror}. Set {setting} or a writable DATA_DIR."
         ) from error
 
 

@@ -19,7 +19,7 @@ register = template.Library()
 
 for name in (
     "grouped", "sig", "ratio", "duration", "seconds", "clock", "size", "flop", "flop_rate", "byte_rate", "percent", "tokens",
-    "short_hash",
+    "dollars", "short_hash",
 ):  # fmt: skip
     register.filter(name, getattr(numbers, name))
 

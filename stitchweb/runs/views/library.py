@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from stitchweb.core.once import once
+from stitchweb.llm.access import defaults_of, models_of
 from stitchweb.programs.access import program_for, programs_for, suite_for, suites_for
 from stitchweb.programs.forms import form_problems
 from stitchweb.programs.models import Program, Revision
@@ -21,7 +22,7 @@ from stitchweb.runs.access import runs_for, with_names
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
 from stitchweb.runs.models import Run, RunQuerySet
-from stitchweb.runs.services import TooManyRuns, start_run
+from stitchweb.runs.services import RunRefused, start_run
 from stitchweb.runs.tables import RunRow, fast_p, rows_of, scale_of
 from stitchweb.teams.access import WORKERS, Person, require_role, role_of, teams_for
 
@@ -125,7 +126,8 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
     program = program_for(request.user, pk)
     revision, revisions = _revision(program, request.GET.get("revision", ""))
     revision.program = program
-    options = OptionsForm(request.POST or None)
+    models = models_of(program.team) if role_of(request.user, program.team_id) in WORKERS else ()
+    options = OptionsForm(request.POST or None, models, defaults_of(program.team) if models else {})
     refused: list[Problem] = []
     if request.method == "POST":
         require_role(request.user, program.team_id, WORKERS)
@@ -135,8 +137,8 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
         if options.is_valid():
             try:
                 return once(request, lambda: redirect("run", start_run(request.user, revision, options.options()).pk))
-            except TooManyRuns as refusal:
-                refused = [Problem("too-many-runs", str(refusal))]
+            except RunRefused as refusal:
+                refused = [Problem("run", str(refusal))]
     runs = rows_of(runs_for(request.user).filter(revision__program=program).with_waits().order_by("-pk")[:50])
     context = {
         "section": "library",

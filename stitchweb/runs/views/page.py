@@ -16,12 +16,12 @@ from stitchweb.runs.access import run_for, runs_for
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import view_of
 from stitchweb.runs.lines import QUIET
-from stitchweb.runs.models import Event
+from stitchweb.runs.models import Event, Run
 from stitchweb.runs.panels import REFERENCE
 from stitchweb.runs.render import MAX_LINES, RunRenderer
 from stitchweb.runs.spread import WISHES
 from stitchweb.runs.tables import rows_of
-from stitchweb.teams.access import WORKERS, role_of
+from stitchweb.teams.access import MANAGERS, WORKERS, Person, role_of
 
 PER_PAGE = 50
 
@@ -43,6 +43,11 @@ def writers_read(view: View) -> bool:
     """Whether the run's Planner or Coder heeds what people write."""
     engineers = view.header.engineers if view.header else {}
     return reads_text(*(engineers.get(role, "offline") for role in ("planner", "coder")))
+
+
+def may_read_questions(user: Person, run: Run) -> bool:
+    """Whether the person may read what the run's models were asked and answered: its owner and the team's managers."""
+    return run.owner_id == user.pk or role_of(user, run.team_id) in MANAGERS
 
 
 def wishes_of(request: HttpRequest) -> dict[str, str]:
@@ -71,6 +76,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "section": "runs",
         "may_steer": role_of(request.user, run.team_id) in WORKERS,
         "reads_text": writers_read(view),
+        "asks": may_read_questions(request.user, run),
     }
     return _varying(render(request, "runs/run.html", context))
 

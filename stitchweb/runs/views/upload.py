@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods
 
 from stitchweb.core.once import once
 from stitchweb.core.trouble import trouble
+from stitchweb.llm.access import defaults_of, models_to_run
 from stitchweb.programs.access import program_for
 from stitchweb.programs.forms import ProgramForm, form_problems, input_choices, input_rows, input_specs
 from stitchweb.programs.gallery import example, examples
@@ -27,7 +28,7 @@ from stitchweb.programs.uploads import Problem, check_source, decode, outline, w
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
-from stitchweb.runs.services import TooManyRuns, runs_left, start_run
+from stitchweb.runs.services import RunRefused, runs_left, start_run
 from stitchweb.teams.access import WORKERS, Person, teams_for
 from stitchweb.teams.models import Team
 
@@ -59,7 +60,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     elif revision := _revision_to_change(request):
         text, name, program = revision.text, revision.program.name, str(revision.program_id)
     form = ProgramForm(initial={"text": text, "name": name})
-    return _page(request, form, OptionsForm(), example=request.GET.get("example", ""), program=program)
+    return _page(request, form, _options(request.user), example=request.GET.get("example", ""), program=program)
 
 
 def _revision_to_change(request: HttpRequest) -> Revision | None:
@@ -71,6 +72,12 @@ def _revision_to_change(request: HttpRequest) -> Revision | None:
         found = program_for(request.user, int(program), WORKERS)
         return Revision.objects.filter(program=found).select_related("program").order_by("-number").first()
     return None
+
+
+def _options(user: Person, data: Any = None) -> OptionsForm:
+    """The options with the models of all teams that the person starts runs in, and the defaults of the first of them."""
+    models, team = list(models_to_run(user)), teams_for(user, WORKERS).order_by("pk").first()
+    return OptionsForm(data, models, defaults_of(team) if team and models else {})
 
 
 def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status: int = 200, **more: Any) -> HttpResponse:
@@ -99,7 +106,7 @@ class _Intake:
     def __init__(self, request: HttpRequest) -> None:
         self.request = request
         self.form = ProgramForm(request.POST)
-        self.options = OptionsForm(request.POST)
+        self.options = _options(request.user, request.POST)
         self.rows = input_rows(request.POST)
         self.filename = ""
         self.text: str | None = None  # once it is known, also that of a file
@@ -144,9 +151,9 @@ class _Intake:
                 return self._made(text, entry)
         except UploadRefused as refusal:
             return self.refuse(refusal.problems, text)
-        except TooManyRuns as refusal:
+        except RunRefused as refusal:
             way_out = "Only analyse keeps the program; its page can start a run later."
-            return self.refuse([Problem("too-many-runs", str(refusal), way_out)], text)
+            return self.refuse([Problem("run", str(refusal), way_out)], text)
 
     def _made(self, text: str, entry: str) -> HttpResponse:
         revision = self._revision(text, entry)
@@ -180,8 +187,11 @@ class _Intake:
         if self.request.POST.get("action") != "save":
             newest = Revision.objects.filter(program__suite=suite).select_related("program__team").order_by("program__path")
             room = runs_left(self.request.user)
-            for revision in newest[: min(MAX_SUITE_RUNS, room)]:
-                start_run(self.request.user, revision, self.options.options())
+            try:
+                for revision in newest[: min(MAX_SUITE_RUNS, room)]:
+                    start_run(self.request.user, revision, self.options.options())
+            except RunRefused as refusal:
+                messages.error(self.request, f"The suite is there, but no run was started. {refusal}")
             if room < min(MAX_SUITE_RUNS, newest.count()):
                 most = f"one person may have {settings.RUNS_AT_ONCE} at once"
                 messages.warning(self.request, f"{room} runs were started: {most}. Start the others when some have ended.")

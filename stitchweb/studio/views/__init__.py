@@ -1,0 +1,1 @@
+"""Thin views of the pages about models, one per action."""
