@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from agents.events import CandidateView, View
 from gpu_runner.contracts import BlobRef, CheckRow, Interval, TimingReport
 from stitchweb.review.content import Files
+from stitchweb.review.mask import ANYWHERE, Mask
 from stitchweb.review.models import Item
 from stitchweb.review.services.projects import hidden_words
 from stitchweb.runs import charts, dress
@@ -27,7 +28,6 @@ from stitchweb.runs.pictures import KernelTable
 from stitchweb.runs.rail import decision_of
 from stitchweb.runs.spread import Shown, spread
 
-HIDDEN = "▒▒▒"
 REFERENCE_FILE = "reference.py"
 Address = Callable[..., str]
 
@@ -108,33 +108,17 @@ class Subject:
         return bool(self.files["parent"])
 
 
-class Mask:
-    """Hides names in any text, and in prose the words that tell a verdict. Lines stay lines."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = _pattern({n.strip() for n in names if len(n.strip()) > 2})
-        self._words = _pattern(hidden_words())
-
-    def code(self, text: str) -> str:
-        return self._names.sub(HIDDEN, text) if self._names else text
-
-    def prose(self, text: str) -> str:
-        text = self.code(text)
-        return self._words.sub(HIDDEN, text) if self._words else text
-
-
-def _pattern(words: Iterable[str]) -> re.Pattern[str] | None:
-    some = sorted(words, key=len, reverse=True)
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, some))})(?![\w-])", re.IGNORECASE) if some else None
-
-
 def mask_of(item: Item, view: View) -> Mask:
-    """Hides who owns the run and what wrote in it."""
+    """Hides who owns the run and what wrote in it, in whatever spelling; in prose the words that tell a verdict as well."""
     owner = item.run.owner
-    people = [owner.name, owner.email] if owner else []
+    people = [c.by for c in view.controls.values()]
+    if owner:
+        people += [owner.name, owner.email, owner.email.partition("@")[0]]
+    parts = [part for name in people for part in re.split(r"[\s@]+", name) if "." not in part]
     engineers = list(view.header.engineers.values()) if view.header else []
-    parts = [part for name in engineers for part in (name, *re.split(r"[:/]", name))]
-    return Mask([*people, *(c.by for c in view.controls.values()), *parts])
+    pieces = [piece for name in engineers for piece in (name, *re.split(r"[:/]", name))]
+    long = [part for part in parts if len(part) >= ANYWHERE]
+    return Mask([*people, *long, *pieces], hidden_words(), as_written=parts)
 
 
 def subject_of(item: Item, address: Address, wishes: Mapping[str, str] | None = None) -> Subject | None:
@@ -163,18 +147,26 @@ def subject_of(item: Item, address: Address, wishes: Mapping[str, str] | None = 
         signal_error=check.get("signal_error"),
         timing=_timing(report) if report and report.arms else None,
         coverage=coverage if coverage is not None or profiled is None else profiled.coverage,
-        profile=_profile(dress.report_of(blobs, profiled), address, wishes or {}),
+        profile=_profile(mask.tree(dress.report_of(blobs, profiled)), address, wishes or {}),
         operators=[(str(op.get("op")), op.get("share")) for op in view.analysis.ops] if view.analysis else [],
         request=_request(view, candidate, mask),
-        files=_files(view, candidate, blobs, mask),
+        files=_files(view, candidate, blobs, mask, mask),
     )
 
 
 def scored_files(item: Item) -> Files:
-    """The same texts as they are stored, nothing masked, for what is kept of a review; empty when the candidate is gone."""
+    """The same texts as they are stored, nothing masked but their paths, for what is kept of a review; empty when the candidate
+    is gone."""
     view = view_of(item.run_id)
     candidate = view.candidates.get(item.candidate)
-    return _files(view, candidate, RunBlobs(item.run_id), Mask([])) if candidate else {}
+    return _files(view, candidate, RunBlobs(item.run_id), Mask([]), mask_of(item, view)) if candidate else {}
+
+
+def stored_paths(item: Item) -> dict[str, str]:
+    """The paths of the candidate's files as they are stored, by the paths that a page shows."""
+    view = view_of(item.run_id)
+    candidate = view.candidates.get(item.candidate)
+    return _shown_paths(candidate.files, mask_of(item, view)) if candidate else {}
 
 
 def _device(report: TimingReport | None, view: View) -> str:
@@ -227,17 +219,33 @@ def _request(view: View, candidate: CandidateView, mask: Mask) -> Request | None
     return Request(mask.prose(title), mask.prose(why), told) if title or told else None
 
 
-def _files(view: View, candidate: CandidateView, blobs: RunBlobs, mask: Mask) -> Files:
+def _files(view: View, candidate: CandidateView, blobs: RunBlobs, mask: Mask, paths: Mask) -> Files:
+    """`mask`: of the texts; `paths`: of their paths."""
     parent = view.candidates.get(candidate.parent or "")
     reference = view.header.source if view.header else None
     return {
-        "candidate": _texts(candidate.files, blobs, mask),
-        "parent": _texts(parent.files, blobs, mask) if parent else {},
+        "candidate": _texts(candidate.files, blobs, mask, paths),
+        "parent": _texts(parent.files, blobs, mask, paths) if parent else {},
         "reference": {REFERENCE_FILE: mask.code(dress.text_of(blobs, reference) or "")},
     }
 
 
-def _texts(files: Mapping[str, BlobRef], blobs: RunBlobs, mask: Mask) -> dict[str, str]:
-    texts = {path: mask.code(dress.text_of(blobs, ref) or "") for path, ref in files.items()}
+def _texts(files: Mapping[str, BlobRef], blobs: RunBlobs, mask: Mask, paths: Mask) -> dict[str, str]:
+    stored = _shown_paths(files, paths)
+    texts = {shown: mask.code(dress.text_of(blobs, files[path]) or "") for shown, path in stored.items()}
     order = sorted(texts, key=lambda p: (p in ("model_new.py", "candidate.toml"), p.endswith((".h", ".hpp", ".cuh")), p))
     return {path: texts[path] for path in order}
+
+
+def _shown_paths(files: Iterable[str], mask: Mask) -> dict[str, str]:
+    """Stored paths by the ones that are shown, names hidden in them; two that would look alike are numbered."""
+    found: dict[str, str] = {}
+    for path in sorted(files):
+        shown = once = mask.code(path)
+        number = 1
+        while shown in found:
+            number += 1
+            folder, slash, name = once.rpartition("/")
+            shown = f"{folder}{slash}{number}-{name}"
+        found[shown] = path
+    return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_runner.contracts import CheckReport
-from stitchweb.review.blind import Mask, Observation, mask_of, observations
+from stitchweb.review.blind import Observation, mask_of, observations
+from stitchweb.review.mask import Mask
 from stitchweb.review.models import Assignment, Hunch, Item
+from stitchweb.review.services.projects import hidden_words
 from stitchweb.runs import jobbook, runners
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import JobState
@@ -38,8 +40,9 @@ def hunches_of(row: Assignment, *, tell: bool) -> list[ShownHunch]:
 def attached_to(item: Item, *, tell: bool) -> list[ShownHunch]:
     """Everybody's that are evidence for a submitted label, for those who may read the labels. `tell`: their verdicts too."""
     some = Hunch.objects.filter(assignment__item=item, assignment__review__isnull=False).exclude(attached="")
+    mask = Mask([], () if tell else hidden_words())
     return [
-        _shown(hunch, Mask([]), tell, f"reviewer {hunch.assignment.review.number}")
+        _shown(hunch, mask, tell, f"reviewer {hunch.assignment.review.number}")
         for hunch in some.select_related("job", "assignment__review")
     ]
 

@@ -107,11 +107,12 @@ def choices(route: str, name: str, secret: Secret) -> list[Any]:
     rows = {"runs/": [r.pk for r in Run.objects.all()], "programs/": [secret.program], "suites/": [1], "profiles/": [1],
             "review/projects/": [secret.project.pk], "review/items/": mine, "jobs/": [1]}  # fmt: skip
     if name == "pk":
-        return next(values for start, values in rows.items() if route.startswith(start))
+        return next((values for start, values in rows.items() if route.startswith(start)), [1])
     return {
         "item_pk": list(Item.objects.values_list("pk", flat=True)), "cid": ["c1", "c5"], "version": [1], "number": [1, 2],
         "key": ["kernels"], "path": ["model_new.py", "kernels/ln_gelu.cpp"], "name": ["report.json"], "kind": [CLASSES[0]],
-        "slug": ["kernel-team"], "token": ["x"], "job": ["1"], "sha256": ["0" * 64], "klass": [CLASSES[0]],
+        "slug": ["kernel-team"], "ident": ["hosted"], "seq": [1, 2], "token": ["x"], "job": ["1"],
+        "sha256": ["0" * 64], "klass": [CLASSES[0]],
     }[name]  # fmt: skip
 
 

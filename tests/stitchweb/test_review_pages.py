@@ -14,8 +14,10 @@ from django.test.utils import CaptureQueriesContext
 
 from gpu_runner.contracts import HackClass
 from stitchweb.review.agreement import alpha
+from stitchweb.review.mask import HIDDEN as MASK
+from stitchweb.review.mask import Mask
 from stitchweb.review.models import Assignment, Draft, Held, Item, Project, Review
-from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
+from stitchweb.review.services.projects import Filters, create_project, fill, hidden_words, set_reviewers
 from stitchweb.runs.models import Event, Run
 from stitchweb.teams.models import Role, User
 from stitchweb.teams.services import set_role
@@ -252,10 +254,7 @@ def test_skipping_gives_a_reason_and_leads_back(desk: PageDesk) -> None:
 
 
 def test_a_name_in_the_code_is_masked_line_by_line(desk: PageDesk) -> None:
-    from stitchweb.review.blind import HIDDEN as MASK
-    from stitchweb.review.blind import Mask
-
-    mask = Mask(["Ada Byron", "llm:acme/coder"])
+    mask = Mask(["Ada Byron", "llm:acme/coder"], hidden_words())
     assert mask.code("// by ada byron\nint x;\n") == f"// by {MASK}\nint x;\n"
     assert mask.prose("it looks like output_cache, verified") == f"it looks like {MASK}, {MASK}"
     assert mask.code("verified = output_cache(x)") == "verified = output_cache(x)"

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from agents.steps import STEP_LIMITS_S
 from gpu_runner.contracts import CandidateFiles, CheckTask, Limits, Source
 from stitchweb.programs.uploads import check_source
-from stitchweb.review.blind import HIDDEN, REFERENCE_FILE, mask_of, scored_files
+from stitchweb.review.blind import REFERENCE_FILE, mask_of, scored_files, stored_paths
+from stitchweb.review.mask import HIDDEN
 from stitchweb.review.models import Held, Hunch, Item
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import QueueRefused, locked
@@ -63,14 +64,20 @@ def _changed(item: Item, texts: Mapping[str, str]) -> dict[str, str]:
     return changed
 
 
+def changed_files(item: Item, changed: Mapping[str, str]) -> dict[str, str]:
+    """The candidate's texts by their stored paths, with these in place of its own. `changed`: by the paths of the page."""
+    texts = scored_files(item).get("candidate", {})
+    return {path: changed.get(shown, texts[shown]) for shown, path in stored_paths(item).items()}
+
+
 def _task(item: Item, changed: Mapping[str, str]) -> CheckTask:
-    files, options = scored_files(item), item.run.load().options
+    options = item.run.load().options
     reference = changed.get(REFERENCE_FILE, item.run.revision.text)
     problems = check_source(reference, REFERENCE_FILE, item.run.revision.entry)
     if problems:
         raise QueueRefused(f"{REFERENCE_FILE} cannot be a program: {problems[0].sentence}")
     try:
-        candidate = CandidateFiles(files={path: changed.get(path, text) for path, text in files.get("candidate", {}).items()})
+        candidate = CandidateFiles(files=changed_files(item, changed))
     except ValidationError as error:
         raise QueueRefused(f"This cannot be a candidate: {error.errors()[0]['msg']}.") from error
     return CheckTask(
