@@ -29,20 +29,56 @@
     if (inside) { dim = inside; dims.forEach((d) => d.classList.toggle("on", d === dim)); }
   });
 
-  // ---------- what was typed and not sent ----------
+  // ---------- what was typed and not sent: with the site at once, in the browser until the site has it ----------
   const { backup } = form.dataset;
   const state = () => [...new FormData(form)].filter(([name]) => /^level-|^(hack_level|hack_type|reason)$/.test(name));
+  const line = document.getElementById("saved");
+  const say = (text, bad = false) => { line.textContent = text; line.classList.toggle("warn-t", bad); };
   const start = JSON.stringify(state());
-  const keep = () => localStorage.setItem(backup, JSON.stringify(state()));
+  let sent = ""; // what the site has of this page
+  let touched = false;
+  let waiting = 0;
+  let busy = Promise.resolve();
+  const save = (keepalive = false) => {
+    clearTimeout(waiting);
+    const mine = JSON.stringify(state());
+    if (!touched || mine === sent) return;
+    const body = new FormData(form);
+    busy = busy.then(async () => {
+      try {
+        const answer = await fetch(form.dataset.draft, { method: "POST", body, keepalive, credentials: "same-origin", headers: { Accept: "application/json" } });
+        if (!answer.ok && answer.status !== 409) throw new Error(String(answer.status));
+        const told = await answer.json();
+        sent = mine;
+        if (told.refused) { say(told.refused, true); return; }
+        if (JSON.stringify(state()) !== mine) return; // more was typed since
+        localStorage.removeItem(backup);
+        say("Draft saved");
+      } catch {
+        say("Not saved: the site does not answer. Kept in this browser, trying again", true);
+        waiting = setTimeout(save, 4000);
+      }
+    });
+  };
+  const keep = () => {
+    touched = true;
+    localStorage.setItem(backup, JSON.stringify(state()));
+    say("Saving");
+    clearTimeout(waiting);
+    waiting = setTimeout(save, 500);
+  };
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "hidden") save(true); });
+  form.addEventListener("submit", () => { clearTimeout(waiting); sent = JSON.stringify(state()); });
   form.addEventListener("input", keep);
   const kept = localStorage.getItem(backup);
-  if (document.getElementById("problems")) keep();
+  if (document.getElementById("problems") || "refused" in form.dataset) keep();
   else if (kept && kept !== start) {
     const told = JSON.parse(kept);
     const has = (name, value) => told.some(([n, v]) => n === name && v === value);
     form.querySelectorAll("input[type=radio], input[type=checkbox]").forEach((i) => { i.checked = has(i.name, i.value); });
     form.elements.reason.value = (told.find(([n]) => n === "reason") || ["", ""])[1];
     if (fold) fold.open = true;
+    keep();
   }
 
   document.addEventListener("keydown", (event) => {

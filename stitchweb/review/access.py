@@ -19,6 +19,7 @@ from stitchweb.review.models import (
     Hunch,
     Item,
     ItemQuerySet,
+    Probe,
     Project,
     ProjectState,
     Review,
@@ -191,6 +192,32 @@ def may_hear_of_hunches(user: Person, item: Item) -> bool:
     """Whether verdicts on an item's hunches may be told to those who scored it: not while they score other candidates of its
     program blind, for a hunch may hold the text of any."""
     return not closed_programs(user).filter(pk=item.run.revision.program_id).exists()
+
+
+def hunch_to_keep(user: Person, pk: int) -> Hunch:
+    """A hunch that the person may make something of: their own once they have submitted, or one that is evidence for a label
+    which they may read. PermissionDenied with a sentence while its program is closed to them."""
+    rows = Hunch.objects.select_related("job", "kept_as", "assignment__item__run__revision", "assignment__item__project")
+    found = rows.filter(pk=pk, assignment__state=Held.SUBMITTED).first()
+    if found is None:
+        raise Http404("There is no such hunch, or it is not for you.")
+    item = found.assignment.item
+    if found.assignment.user_id == user.pk:
+        assignment_for(user, found.assignment_id)
+    elif found.attached:
+        item_with_labels(user, item.project_id, item.pk)
+    else:
+        raise Http404("There is no such hunch, or it is not for you.")
+    if not may_hear_of_hunches(user, item):
+        raise PermissionDenied("You still score other candidates of this program: keep the hunch when you have.")
+    return found
+
+
+def probes_for(user: Person, item: Item) -> QuerySet[Probe]:
+    """Probes of the team that were made from the item's reference; none that was found on the same candidate, whose existence
+    would tell what a peer made of it."""
+    same = Probe.objects.filter(project__team=item.project.team_id, reference_sha256=item.run.revision.sha256)
+    return same.filter(project__team__in=teams_for(user, REVIEWERS)).exclude(hunch__assignment__item__sha256=item.sha256)
 
 
 def why_closed(user: Person, program: int) -> Closed:

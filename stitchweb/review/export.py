@@ -9,9 +9,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stitchweb.review.models import Assignment, Held, Item, Project, Reviewer
+from stitchweb.review.models import Assignment, Held, Item, Probe, Project, Reviewer
 
 SCHEMA = "stitchweb.labels/1"
+PROBES = "stitchweb.probes/1"
 
 
 def label_lines(project: Project) -> Iterator[str]:
@@ -21,12 +22,26 @@ def label_lines(project: Project) -> Iterator[str]:
     rows = (
         Assignment.objects.filter(item__project=project, state__in=[Held.SUBMITTED, Held.SKIPPED])
         .select_related("item__run__revision", "review__rubric")
-        .prefetch_related("review__ratings", "review__marks", "hunches__job")
+        .prefetch_related("review__ratings", "review__marks", "hunches__job", "hunches__probe")
         .order_by("ended_at", "pk")
     )
     for row in rows.iterator(chunk_size=200):
         number = row.review.number if row.state == Held.SUBMITTED else numbers.get(row.user_id or 0)
         yield json.dumps(_head(row, number, held_out) | _body(row), ensure_ascii=False)
+
+
+def probe_lines(project: Project) -> Iterator[str]:
+    """A line per probe (`stitchweb.probes/1`): the reference with other inputs, and the verdict where it was found."""
+    rows = Probe.objects.filter(project=project).select_related("hunch__job", "hunch__assignment__item")
+    for probe in rows:
+        item = probe.hunch.assignment.item
+        yield json.dumps(
+            {
+                "schema": PROBES, "probe": probe.number, "reference_sha256": probe.reference_sha256, "reference": probe.text,
+                "note": probe.hunch.note, "found_on": item.sha256, "verdict": probe.hunch.verdict,
+            },
+            ensure_ascii=False,
+        )  # fmt: skip
 
 
 def gold_references() -> frozenset[str]:
@@ -75,7 +90,10 @@ def _body(row: Assignment) -> dict[str, Any]:
             for m in review.marks.all()
         ],
         "hunches": [
-            {"dimension": h.attached, "note": h.note, "changed": h.changed, "verdict": h.verdict}
+            {
+                "dimension": h.attached, "note": h.note, "changed": h.changed, "verdict": h.verdict,
+                "kept_as_run": h.kept_as_id, "probe": h.probe.number if hasattr(h, "probe") else None,
+            }
             for h in row.hunches.all()
             if h.attached
         ],

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from gpu_runner.contracts import CheckReport
 from stitchweb.review.blind import Observation, mask_of, observations
 from stitchweb.review.mask import Mask
-from stitchweb.review.models import Assignment, Hunch, Item
+from stitchweb.review.models import Assignment, Hunch, Item, Probe
+from stitchweb.review.services.findings import becomes
 from stitchweb.review.services.projects import hidden_words
 from stitchweb.runs import jobbook, runners
 from stitchweb.runs.history import view_of
@@ -28,12 +29,14 @@ class ShownHunch:
     log: str
     verdict: str
     who: str = ""
+    becomes: str = ""  # "candidate" or "probe" where it could be kept as one, and the verdict may be told
+    probe: Probe | None = None
 
 
 def hunches_of(row: Assignment, *, tell: bool) -> list[ShownHunch]:
     """One's own, newest first. `tell`: whether verdicts may be seen. Queries for the view, the jobs and the runners."""
     mask = mask_of(row.item, view_of(row.item.run_id))
-    some = Hunch.objects.filter(assignment=row).select_related("job").order_by("-pk")
+    some = Hunch.objects.filter(assignment=row).select_related("job", "probe").order_by("-pk")
     return [_shown(hunch, mask, tell) for hunch in some]
 
 
@@ -43,7 +46,7 @@ def attached_to(item: Item, *, tell: bool) -> list[ShownHunch]:
     mask = Mask([], () if tell else hidden_words())
     return [
         _shown(hunch, mask, tell, f"reviewer {hunch.assignment.review.number}")
-        for hunch in some.select_related("job", "assignment__review")
+        for hunch in some.select_related("job", "probe", "assignment__review")
     ]
 
 
@@ -67,4 +70,6 @@ def _shown(hunch: Hunch, mask: Mask, tell: bool, who: str = "") -> ShownHunch:
         log=mask.prose(report.log[-MOST_LOG:]) if report and not rows else "",
         verdict=hunch.verdict if tell else "",
         who=who,
+        becomes=becomes(hunch) if tell else "",
+        probe=getattr(hunch, "probe", None),
     )

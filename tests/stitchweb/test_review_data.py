@@ -170,7 +170,7 @@ def test_another_version_asks_again_for_the_labels_it_touches_and_for_no_other(d
     well_formed(page.content.decode())
     assert "cuda engineering: 4, 5" in text_of(page)
     answer = owner.post(f"/review/projects/{desk.project.pk}/data/rubric", {"rubric": row.pk}, follow=True)
-    assert "1 labels are touched" in text_of(answer)
+    assert "1 label is touched" in text_of(answer)
     touched, other = Review.objects.order_by("pk")
     assert (touched.superseded, other.superseded) == (True, False)
     assert (touched.item.wanted, other.item.wanted) == (3, 2)

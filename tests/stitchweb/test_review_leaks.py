@@ -21,7 +21,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from gpu_runner.contracts import HackClass
 from stitchweb.programs.services import Upload, create_program
 from stitchweb.review.access import blind_to
-from stitchweb.review.models import Adjudication, Assignment, Hunch, Item, Rating, Review, Rubric
+from stitchweb.review.models import Adjudication, Assignment, Hunch, Item, Probe, Rating, Review, Rubric, Typed
 from stitchweb.review.services.labels import set_adjudicators
 from stitchweb.review.services.projects import Filters, create_project, fill, set_reviewers
 from stitchweb.runs import consumers
@@ -80,7 +80,11 @@ def make_secret() -> Secret:
         client.post(item, {**FORM, "comment": "ZEBRA of a peer", "act": "submit"})
         client.post(f"{item}remark", {"text": "ZEBRA said afterwards"})
         row = Assignment.objects.get(pk=int(item.split("/")[3]))
-        Hunch.objects.create(assignment=row, number=1, note="ZEBRA tried", attached="anti_hacking")
+        hunch = Hunch.objects.create(assignment=row, number=1, note="ZEBRA tried", attached="anti_hacking")
+        Typed.objects.create(item=row.item, user=raj, act="revise", content={"reason": "ZEBRA of a revision"})
+    Probe.objects.create(
+        project=project, hunch=hunch, number=1, reference_sha256=revision.sha256, text=REFERENCE.replace("1024", "512")
+    )
     row = Review.objects.filter(user=raj).latest("pk")
     Adjudication.objects.create(item=row.item, user=sam, rubric=project.rubric, levels={}, hack_level="major", reason="ZEBRA")
     return Secret(rita, raj, world.owner, run, project, revision.program_id)
@@ -105,7 +109,8 @@ def choices(route: str, name: str, secret: Secret) -> list[Any]:
     """What may stand for a part of an address. KeyError for a part that this test does not know: then it learns it."""
     mine = list(Assignment.objects.values_list("pk", flat=True))
     rows = {"runs/": [r.pk for r in Run.objects.all()], "programs/": [secret.program], "suites/": [1], "profiles/": [1],
-            "review/projects/": [secret.project.pk], "review/items/": mine, "jobs/": [1]}  # fmt: skip
+            "review/projects/": [secret.project.pk], "review/items/": mine, "jobs/": [1],
+            "review/hunches/": list(Hunch.objects.values_list("pk", flat=True))}  # fmt: skip
     if name == "pk":
         return next((values for start, values in rows.items() if route.startswith(start)), [1])
     return {

@@ -14,6 +14,7 @@ from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.projects import people_to_set
 from stitchweb.review.services.queue import QueueRefused, locked
 from stitchweb.review.services.reviews import NotComplete
+from stitchweb.review.services.typed import sent
 from stitchweb.teams.models import User
 
 
@@ -40,6 +41,7 @@ def revise(user: User, assignment_pk: int, label: GivenLabel) -> Revised:
     revised = Revised.objects.create(review=review, peers=peers, **label.stored)
     first = {r.dimension: r.level for r in review.ratings.all()} | {"hack_level": review.hack_level}
     stands = {**label.stored["levels"], "hack_level": label.hack_level}  # type: ignore[dict-item]
+    sent(user, row.item_id, "revise")
     record(user, row.item.project_id, "revise", named(row.item), old=first, new=stands | {"reason": revised.reason})
     return revised
 
@@ -78,6 +80,7 @@ def settle(
     if missing:
         raise NotComplete(missing)
     made = Adjudication.objects.create(item=item, user=user, rubric=rubric, verdict=verdict, **label.stored)
+    sent(user, item_pk, "settle")
     record(user, project_pk, "settle", named(item), old=_said(newest) if newest else {}, new=_said(made))
     return made
 

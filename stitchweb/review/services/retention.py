@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from stitchweb.review.models import Adjudication, Assignment, Change, Draft, Project, Remark, Review, Reviewer
+from stitchweb.review.models import Adjudication, Assignment, Change, Draft, Project, Remark, Review, Reviewer, Typed
 from stitchweb.review.services.audit import record
 
 OF_REVIEWERS = ("submit", "skip", "revise", "remark", "hunch")  # acts whose author the trail forgets as well
@@ -32,6 +32,7 @@ def forget(project: Project) -> bool:
     held = Assignment.objects.filter(**mine)
     if not drafts.exists() and not held.exists() and not Reviewer.objects.filter(project=project).exists():
         return False
+    Typed.objects.filter(item__project=project).delete()
     held.update(draft=None)
     drafts.delete()
     for rows in (held, Review.objects.filter(**mine), Adjudication.objects.filter(**mine), Remark.objects.filter(**mine)):

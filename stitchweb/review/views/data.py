@@ -23,7 +23,7 @@ from stitchweb.review.access import (
     rubrics_for,
 )
 from stitchweb.review.calibration import FEW, gate, raters
-from stitchweb.review.export import label_lines
+from stitchweb.review.export import label_lines, probe_lines
 from stitchweb.review.models import Change, Gold, Held, Reviewer
 from stitchweb.review.rubric import changed
 from stitchweb.review.services.gold import add_gold, clear
@@ -51,6 +51,7 @@ def data_page(request: SignedIn, pk: int) -> HttpResponse:
         "section": "review",
         "project": project,
         "gold_n": Gold.objects.filter(item__project=project).count(),
+        "probes_n": project.probes.count(),
         "newer": [(row, _touches(here, row)) for row in newer],
         "max_rows": MAX_ROWS,
     }
@@ -108,9 +109,26 @@ def change_rubric(request: SignedIn, pk: int) -> HttpResponse:
         if rubric is None:
             raise ProjectRefused("Choose a version first.")
         count = move_to(request.user, project, rubric)
-        return f"The project is at {rubric}. {count} labels are touched and asked for again."
+        return f"The project is at {rubric}. {_labels(count)} touched and asked for again."
 
     return done(request, work, "review-data", pk)
+
+
+def _labels(count: int) -> str:
+    return "1 label is" if count == 1 else f"{count} labels are"
+
+
+@login_required
+@require_safe
+def probes_file(request: SignedIn, pk: int) -> HttpResponse:
+    """All probes, as JSON lines, for those who manage the project."""
+    project = project_with_labels(request.user, pk)
+    note_all(request.user, project)
+    return HttpResponse(
+        "".join(f"{line}\n" for line in probe_lines(project)),
+        content_type="application/jsonl; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="probes-{project.pk}.jsonl"'},
+    )
 
 
 @login_required

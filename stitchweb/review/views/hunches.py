@@ -5,18 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from stitchweb.review.access import assignment_for, may_hear_of_hunches
+from stitchweb.review.access import assignment_for, hunch_to_keep, may_hear_of_hunches, probes_for
 from stitchweb.review.blind import REFERENCE_FILE, subject_of
 from stitchweb.review.hunches import hunches_of
 from stitchweb.review.models import Assignment, Held
+from stitchweb.review.services.findings import keep_candidate, keep_probe
 from stitchweb.review.services.hunches import attach, try_out
+from stitchweb.review.services.projects import ProjectRefused
 from stitchweb.review.services.queue import QueueRefused
-from stitchweb.review.views.requests import SignedIn, done
+from stitchweb.review.views.requests import SignedIn, done, number
+from stitchweb.teams.access import WORKERS, role_of
 
 
 @login_required
@@ -33,7 +37,10 @@ def hunch_page(request: SignedIn, pk: int) -> HttpResponse:
                 request, "review/hunch.html", _context(row, texts, str(refusal), request.POST.get("note", "")), status=409
             )
         return redirect("review-hunch", row.pk)
-    return render(request, "review/hunch.html", _context(row, {}, ""))
+    probe = probes_for(request.user, row.item).filter(pk=number(request.GET.get("probe", ""))).first()
+    return render(
+        request, "review/hunch.html", _context(row, {REFERENCE_FILE: probe.text} if probe else {}, "") | {"tried": probe}
+    )
 
 
 def _context(row: Assignment, texts: dict[str, str], refused: str, note: str = "") -> dict[str, Any]:
@@ -49,6 +56,7 @@ def _context(row: Assignment, texts: dict[str, str], refused: str, note: str = "
         "reference": (REFERENCE_FILE, texts.get(REFERENCE_FILE, reference)),
         "refused": refused,
         "note": note,
+        "probes": [] if row.state == Held.SUBMITTED or row.user is None else list(probes_for(row.user, row.item)[:50]),
         **_listed(row),
     }
 
@@ -63,6 +71,7 @@ def _listed(row: Assignment) -> dict[str, Any]:
         "busy": any(h.open for h in shown),
         "dimensions": row.item.project.rubric.parsed.dimensions,
         "submitted": submitted,
+        "works": role_of(row.user, row.item.project.team_id) in WORKERS if submitted and row.user else False,
         "told": told,
     }
 
@@ -72,6 +81,23 @@ def _listed(row: Assignment) -> dict[str, Any]:
 def hunch_list(request: SignedIn, pk: int) -> HttpResponse:
     """The list alone, which a page with a hunch under way asks for again."""
     return render(request, "review/hunches.html", _listed(assignment_for(request.user, pk)))
+
+
+@login_required
+@require_POST
+def keep_hunch(request: SignedIn, pk: int) -> HttpResponse:
+    """`as`: candidate or probe. Leads to the run of a candidate, and back to where a probe was kept."""
+    try:
+        if request.POST.get("as") == "candidate":
+            return redirect("run", keep_candidate(request.user, pk).pk)
+        probe = keep_probe(request.user, pk)
+        messages.success(request, f"Kept as probe {probe.number}: reviewers can try it on other candidates of the program.")
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+    row = hunch_to_keep(request.user, pk).assignment
+    if row.user_id == request.user.pk:
+        return redirect("review-hunch", row.pk)
+    return redirect("review-labels-of", row.item.project_id, row.item_id)
 
 
 @login_required

@@ -28,9 +28,11 @@ from stitchweb.review.services.labels import revise
 from stitchweb.review.services.queue import SKIP_REASONS, QueueRefused, skip
 from stitchweb.review.services.remarks import remark_of_reviewer
 from stitchweb.review.services.reviews import NotComplete, content_of, save_draft, submit, undo
-from stitchweb.review.views.requests import SignedIn, done, number
+from stitchweb.review.services.typed import keep_revision, typed
+from stitchweb.review.views.requests import SignedIn, done, kept, number
 from stitchweb.review.views.settling import relabel
 from stitchweb.runs.spread import WISHES
+from stitchweb.teams.access import WORKERS, role_of
 
 ACTS = (
     ("j", "next line"), ("k", "previous line"), ("]", "next change"), ("[", "previous change"), ("f", "next file"),
@@ -64,7 +66,7 @@ def item_page(request: SignedIn, pk: int) -> HttpResponse:
     if request.method == "POST":
         return _act(request, row)
     if row.state == Held.SUBMITTED:
-        return _done(request, row, first_label(row), [])
+        return _done(request, row, typed(request.user, row.item, "revise") or first_label(row), [])
     if row.state == Held.SKIPPED:
         messages.info(request, "You skipped this item, so it went to others.")
         return redirect("review")
@@ -81,6 +83,7 @@ def _done(request: SignedIn, row: Assignment, label: GivenLabel, found: list[Pro
         "section": "review",
         "row": row,
         "remark_at": reverse("review-remark", args=[row.pk]),
+        "works": role_of(request.user, row.item.project.team_id) in WORKERS,
         **revealed(row),
         **relabel(row.review.rubric.parsed, row.item.skill, label, found),
     }
@@ -101,6 +104,15 @@ def revise_page(request: SignedIn, pk: int) -> HttpResponse:
     except NotComplete as missing:
         return _done(request, row, label, missing.problems, status=422)
     return redirect("review-item", row.pk)
+
+
+@login_required
+@require_POST
+def revise_draft(request: SignedIn, pk: int) -> JsonResponse:
+    """Keep what is typed of the revision, for the page that sends it."""
+    row = assignment_for(request.user, pk)
+    label = read_label(request.POST, row.item.project.rubric.parsed)
+    return kept(lambda: keep_revision(request.user, row.pk, label))
 
 
 @login_required

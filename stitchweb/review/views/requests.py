@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
 from stitchweb.review.services.projects import ProjectRefused
@@ -29,6 +29,15 @@ def number(word: str) -> int | None:
 
 def numbers(request: HttpRequest, name: str) -> list[int]:
     return [key for word in request.POST.getlist(name) if (key := number(word)) is not None]
+
+
+def kept(act: Callable[[], None]) -> JsonResponse:
+    """What a page that saves in place hears: nothing, or why `act` was refused."""
+    try:
+        act()
+    except Refused as refusal:
+        return JsonResponse({"refused": str(refusal)}, status=409)
+    return JsonResponse({})
 
 
 def done(request: HttpRequest, act: Callable[[], str | None], to: str, *args: Any) -> HttpResponse:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -29,10 +29,11 @@ from stitchweb.review.services.queue import QueueRefused
 from stitchweb.review.services.remarks import remark_of_reader
 from stitchweb.review.services.reviews import NotComplete
 from stitchweb.review.services.seen import note_items
+from stitchweb.review.services.typed import keep_final, typed
 from stitchweb.review.views.projects import set_people
-from stitchweb.review.views.requests import SignedIn, done, number
+from stitchweb.review.views.requests import SignedIn, done, kept, number
 from stitchweb.runs.spread import WISHES
-from stitchweb.teams.access import MANAGERS, role_of
+from stitchweb.teams.access import MANAGERS, WORKERS, role_of
 
 SHOWN = 100
 
@@ -113,7 +114,8 @@ def labels_of_item(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """All labels of an item beside its code; POST gives it its final one. Verdict and author are hidden until it is settled."""
     if request.method == "POST":
         return _settle(request, pk, item_pk)
-    return _labels(request, item_with_labels(request.user, pk, item_pk), GivenLabel(), [])
+    item = item_with_labels(request.user, pk, item_pk)
+    return _labels(request, item, typed(request.user, item, "settle") or GivenLabel(), [])
 
 
 def _settle(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
@@ -134,6 +136,15 @@ def _settle(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     return redirect("review-labels-of", pk, item_pk)
 
 
+@login_required
+@require_POST
+def final_draft(request: SignedIn, pk: int, item_pk: int) -> JsonResponse:
+    """Keep what is typed of a final label, for the page that sends it."""
+    item = item_to_settle(request.user, pk, item_pk)
+    label = read_label(request.POST, item.project.rubric.parsed)
+    return kept(lambda: keep_final(request.user, pk, item_pk, label))
+
+
 def _labels(request: SignedIn, item: Item, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
     project, verdict = item.project, verdicts_now([item])[item.pk]
     here = reverse("review-labels-of", args=[project.pk, item.pk])
@@ -152,6 +163,8 @@ def _labels(request: SignedIn, item: Item, label: GivenLabel, found: list[Proble
         "section": "review", "project": project, "item": item, "subject": subject, "rubric": project.rubric.parsed,
         "settles": settles, "why_not": why_not, "verdict_word": verdict if told["final"] else "",
         "remark_at": reverse("review-remark-reader", args=[project.pk, item.pk]),
+        "works": role_of(request.user, project.team_id) in WORKERS,
+        "refused": status == 409,
         "ready": open_disputes(project).filter(pk=item.pk).exists() or told["final"] is not None,
         **told, **relabel(project.rubric.parsed, item.skill, label, found),
     }  # fmt: skip
