@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 def bare_site() -> Iterator[Site]:
     """A site without a web process, with a review project in it."""
     with told_site(web=False) as site:
-        pages_of(site)
+        site.everybody = pages_of(site)
         yield site
 
 
