@@ -8,7 +8,6 @@ from gpu_runner.evidence import recorded
 from gpu_runner.job import Job
 from gpu_runner.marks import marks
 from gpu_runner.outcome import check_report
-from gpu_runner.sandbox import shared_pool
 from gpu_runner.seen import Evidence
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.values import ProgramEnded, ProgramRefused
@@ -44,7 +43,5 @@ def _gather(job: Job, task: CheckTask, session: Session) -> Evidence:
             checker.run()
         except (ProgramRefused, ProgramEnded) as error:
             checker.evidence.trouble = error.trouble
-    # Its timing follows at once and needs a process; an import beside that would spoil it, and beside the sanitizers does not.
-    shared_pool().warm(job.held_limits, job.devices, count=1)
     checker.sanitize()
     return checker.evidence

@@ -44,7 +44,6 @@ class Config:
     cache_mib: int
     runtime_dir: Path
     threads: int
-    pool: int
     packages: tuple[Path, ...]
     uid_base: int
     cxx: str
@@ -106,7 +105,6 @@ def load(environ: Mapping[str, str]) -> Config:
         cache_mib=_integer(environ, "RUNNER_CACHE_MIB", 2048, 16, 1 << 20),
         runtime_dir=_folder(environ, "RUNNER_RUNTIME_DIR", runtime),
         threads=_integer(environ, "RUNNER_THREADS", len(os.sched_getaffinity(0)), 1, 1024),
-        pool=_integer(environ, "RUNNER_POOL", 2, 0, 8),
         packages=_packages(environ),
         uid_base=_integer(environ, "RUNNER_UID_BASE", 61000, 1000, 4_000_000_000),
         cxx=_word(environ, "RUNNER_CXX", "g++"),

@@ -17,7 +17,6 @@ from gpu_runner.contracts import (
     CheckReport,
     CheckTask,
     Label,
-    Limits,
     ProfileTask,
     Progress,
     Report,
@@ -27,9 +26,9 @@ from gpu_runner.contracts import (
 )
 from gpu_runner.device import device_info, device_of
 from gpu_runner.hands import ProgressSink
-from gpu_runner.job import Job, held_limits
+from gpu_runner.job import Job
 from gpu_runner.profile import perform_profile
-from gpu_runner.sandbox import shared_pool
+from gpu_runner.sandbox import template
 from gpu_runner.session import Session
 from gpu_runner.timing import perform_timing
 
@@ -60,9 +59,9 @@ class LocalHands:
         """End every process kept. Tasks may still be given afterwards; they start their own."""
         self._session.close()
 
-    def warm(self, limits: Limits | None = None) -> None:
-        """Have processes import torch while there is time."""
-        shared_pool().warm(held_limits(limits or Limits()))
+    def warm(self) -> None:
+        """Have torch imported while there is time."""
+        template.shared(True).warm()
 
     def perform(self, task: Task, progress: ProgressSink = _silent, cancelled: Callable[[], bool] = _never) -> Report:
         """See `hands.Hands`."""
@@ -78,9 +77,6 @@ class LocalHands:
                 # Whatever went wrong, a process in an unknown state must not serve the next task.
                 self._session.close()
                 raise
-            finally:
-                # After a check its timing follows at once: it needs one, and an import beside it would spoil it.
-                shared_pool().warm(job.held_limits, nodes, count=1 if isinstance(task, CheckTask) else None)
             return _signed(report, task.target, time.monotonic() - started)
 
     def _measure(self, job: Job, task: AnalyseTask | CheckTask | TimeTask | ProfileTask) -> Report:

@@ -23,7 +23,6 @@ from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
 from gpu_runner.probing import Facts, compared, draw
 from gpu_runner.rounds import MIN_ROUNDS, Bench, cores, drop_failing
 from gpu_runner.sampling import WrongResult
-from gpu_runner.sandbox import shared_pool
 from gpu_runner.session import NotBuilt, Opening, Session
 from gpu_runner.speed import known_holds, timing_report
 from gpu_runner.stats import median
@@ -89,7 +88,6 @@ class Timer:
         self.evidence.must_read = must_read if isinstance(must_read, int) and 0 < must_read < 1 << 50 else 0
         self.session.learn_ceilings(self.job, self.task.target)
         self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
-        shared_pool().settle()
         with self._device():
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
             self._measure(bench)

@@ -41,7 +41,7 @@ _PR_SET_PDEATHSIG = 1
 
 @lru_cache(maxsize=1)
 def hands() -> LocalHands:
-    """The hands of this process, kept: their pool of warm sandboxes is what makes a step quick."""
+    """The hands of this process, kept: what they have imported and measured is what makes a step quick."""
     return LocalHands()
 
 

@@ -1,6 +1,6 @@
 """The bootstrap of every sandboxed process: take the limits, wait for a role, answer messages until the parent is done.
 
-Started as `python -I main.py CONTROL_FD LIMITS_JSON`. The parent decides everything; this code only has to be in place before
+Run as `main.py CONTROL_FD LIMITS_JSON`. The parent decides everything; this code only has to be in place before
 the user's code is.
 """
 
@@ -99,8 +99,6 @@ def serve(control_fd: int, limits: dict) -> None:
     channel = Channel(control_fd)
     set_limits(limits["rlimits"])
     settle_allocator()
-    if limits["warm"]:
-        import_torch()
     channel.send("ready", {"pid": os.getpid()})
     module = None
 

@@ -18,8 +18,6 @@ from gpu_runner.sandbox.errors import (
     SandboxUnavailable,
 )
 from gpu_runner.sandbox.memory import Memory
-from gpu_runner.sandbox.pool import Pool
-from gpu_runner.sandbox.pool import shared as shared_pool
 from gpu_runner.sandbox.process import Sandbox
 from gpu_runner.sandbox.spec import Role, SandboxSpec
 
@@ -31,11 +29,9 @@ __all__ = [
     "ChildProtocol",
     "ChildTimedOut",
     "Memory",
-    "Pool",
     "Role",
     "Sandbox",
     "SandboxError",
     "SandboxSpec",
     "SandboxUnavailable",
-    "shared_pool",
 ]

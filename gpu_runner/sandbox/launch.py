@@ -6,9 +6,7 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -18,26 +16,26 @@ from typing import Any
 
 from gpu_runner.config import Config
 from gpu_runner.contracts import Limits
-from gpu_runner.sandbox import cgroup, recipe, seccomp, slots
+from gpu_runner.sandbox import cgroup, recipe, seccomp, slots, template
 from gpu_runner.sandbox.channel import ANSWER_BYTES, Channel
 from gpu_runner.sandbox.errors import SandboxUnavailable
 from gpu_runner.sandbox.keeper import landlock
+from gpu_runner.sandbox.keeper.enter import HOLDER
 from gpu_runner.sandbox.memory import Memory
 from gpu_runner.sandbox.spec import Tool
+from gpu_runner.sandbox.template import Keeper
 
-_FOLDER = str(Path(__file__).parent)
-_KEEPER = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main(int(sys.argv[2]))"
+_FIRST_FD = 10  # the numbers by which an order knows its descriptors
 
 
 @dataclass
 class Launched:
     """A started process and all that has to be given back after it. Descriptors are ours to close.
 
-    `popen` is its keeper, which ends when nothing of the sandbox is left, and whose exit status is the program's.
+    `keeper` ends when nothing of the sandbox is left, and its exit status is the program's.
     """
 
-    popen: subprocess.Popen[bytes]
-    hold: socket.socket  # the keeper ends everything once this is shut, by us or by our end
+    keeper: Keeper
     channel: Channel
     answer: Memory
     output: int  # read end of its standard output and error
@@ -45,28 +43,11 @@ class Launched:
     slot: slots.Slot | None
     folder: str  # where the job's files go, as the process sees it
 
-    def kill(self) -> None:
-        """Has everything ended; returns at once. From any thread, any number of times."""
-        with contextlib.suppress(OSError):
-            # Not closed: a process forked by this one may hold a copy.
-            self.hold.shutdown(socket.SHUT_RDWR)
-
-    def wait(self, timeout: float) -> None:
-        """Returns when nothing is left, or after `timeout` seconds."""
-        with contextlib.suppress(ProcessLookupError):
-            keeper = os.pidfd_open(self.popen.pid) if self.popen.poll() is None else -1
-            if keeper >= 0:
-                poll = select.poll()
-                poll.register(keeper, select.POLLIN)
-                poll.poll(1000 * timeout)
-                os.close(keeper)
-        self.popen.poll()
-
     def give_back(self, patience_s: float) -> None:
-        """Gives back everything that was held for it; after `wait`."""
-        emptied = self.group.remove(patience_s) and self.popen.poll() is not None
+        """Gives back everything that was held for it; after the keeper's end was waited for."""
+        emptied = self.group.remove(patience_s) and self.keeper.wait(0) is not None
         self.channel.close()
-        self.hold.close()
+        self.keeper.close()
         os.close(self.output)
         # A user id whose last job may have left something stays taken until this runner ends.
         if self.slot is not None and emptied:
@@ -75,16 +56,19 @@ class Launched:
 
 @dataclass
 class Order:
-    """What the keeper is told, as JSON. Numbers of descriptors are those of this process, which it inherits.
+    """What the keeper is told, as JSON. Descriptors have numbers of the order's own, from `first_fd` on.
 
-    `handed`: for the program; `kept`: for the keeper, first the socket that it watches. `staging`: host path and where to show
-    it; `covered`: folders to be covered for that. `kill_user`: the user's processes are all the sandbox's. `rlimits`: of every
-    process of the sandbox.
+    `argv`: what is started, bubblewrap or a program; none where the keeper's fork becomes the `program` (a script with its
+    arguments). With `entered` it becomes that in the namespaces that `argv` makes and holds. `env`: the program's. `handed`:
+    for what is started; `kept`: for the keeper, first the socket that it watches; `program_fds`: for the program. `staging`:
+    host path and where to show it; `covered`: folders to be covered for that. `kill_user`: the user's processes are all the
+    sandbox's. `rlimits`: of every process of the sandbox. `filter`: of the calls that they may make.
     """
 
-    argv: list[str]
+    argv: list[str] = field(default_factory=list)
+    program: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
-    owner: int = field(default_factory=os.getpid)
+    entered: bool = False
     uid: int | None = None
     kill_user: bool = False
     groups: list[str] = field(default_factory=list)
@@ -94,8 +78,11 @@ class Order:
     scratch: str = ""
     scratch_bytes: int = 0
     landlock: dict[str, Any] | None = None
+    filter: int = -1
+    first_fd: int = _FIRST_FD
     handed: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
+    program_fds: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -107,20 +94,35 @@ class _Job:
     threads: int
     devices: tuple[str, ...]
     tool: Tool
-    inside: list[str]
     undo: contextlib.ExitStack
     handed_over: contextlib.ExitStack
+    fds: list[int] = field(default_factory=list)
+    inside: list[str] = field(default_factory=list)
+
+    def number(self, fd: int) -> int:
+        """The order's number for a descriptor of ours."""
+        self.fds.append(fd)
+        return _FIRST_FD + len(self.fds) - 1
 
     def filter(self, sockets: bool) -> int:
         pipes = bool(self.tool.prefix) or self.tool.talks
         program = seccomp.program(sockets=sockets, pipes=pipes, loopback=sockets and self.tool.talks)
-        return self.handed_over.enter_context(Memory.of(program, "stitchweb-filter")).fd
+        return self.number(self.handed_over.enter_context(Memory.of(program, "stitchweb-filter")).fd)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return recipe.environment(self.threads) | dict(self.tool.environment)
+
+    @property
+    def started(self) -> list[str]:
+        """The command before the child's script where a tool must be there from the first instruction on; else none."""
+        return [*self.tool.prefix, sys.executable, "-I", "-u"] if self.tool.prefix or self.tool.environment else []
 
 
 def launch(
-    config: Config, limits: Limits, threads: int, devices: tuple[str, ...], warm: bool, tool: Tool | None = None
+    config: Config, limits: Limits, threads: int, devices: tuple[str, ...], tool: Tool | None = None, torch: bool = False
 ) -> Launched:
-    """Starts a child that will say "ready". `warm`: it imports torch before that."""
+    """Starts a child that will say "ready". `torch`: it has imported it then."""
     with contextlib.ExitStack() as undo, contextlib.ExitStack() as handed_over:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         undo.callback(ours.close)
@@ -141,41 +143,40 @@ def launch(
         undo.callback(group.remove)
         own_uid = config.sandbox == "bubblewrap" or slot is not None
         rlimits = recipe.rlimits(limits, os.cpu_count() or 1, unbounded=bool(devices) or tool is not None, own_uid=own_uid)
-        # As a descriptor number the child's end keeps its own: all that stand between pass on what they were given.
-        inside = [str(theirs.fileno()), json.dumps({"rlimits": rlimits, "warm": warm})]
-        order, folder = _ORDERS[config.sandbox](
-            _Job(config, limits, threads, devices, tool or Tool(), inside, undo, handed_over)
-        )
+        job = _Job(config, limits, threads, devices, tool or Tool(), undo, handed_over)
+        channel = job.number(theirs.fileno())
+        job.inside = [str(channel), json.dumps({"rlimits": rlimits})]
+        order, folder = _ORDERS[config.sandbox](job)
         order.uid = slot.uid if slot is not None else None
         order.groups = group.procs
         order.rlimits = recipe.rlimits_outside(rlimits, own_user=slot is not None)
-        order.handed += [theirs.fileno()]
-        order.kept = [held.fileno()] + ([slot.fd] if slot is not None else [])
+        order.handed += [channel]
+        order.program_fds = [channel]
+        order.kept = [job.number(fd) for fd in (held.fileno(), *((slot.fd,) if slot is not None else ()))]
         order_file = handed_over.enter_context(Memory.of(json.dumps(asdict(order)).encode(), "stitchweb-order"))
-        popen = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _KEEPER, _FOLDER, str(order_file.fd)],
-            env={},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=output_end,
-            stderr=output_end,
-            pass_fds=[order_file.fd, *order.handed, *order.kept],
-            start_new_session=True,
-        )
+        os.lseek(order_file.fd, 0, os.SEEK_SET)
+        keeper = template.shared(torch).fork(order_file.fd, output_end, job.fds, hold)
         undo.pop_all()
-        return Launched(popen, hold, Channel(ours, answer), answer, output, group, slot, folder)
+        return Launched(keeper, Channel(ours, answer), answer, output, group, slot, folder)
 
 
 def _bubblewrap(job: _Job) -> tuple[Order, str]:
     filter_fd = job.filter(sockets=True)
-    # The options name their own descriptor, so a file of unknown content gets its number first.
+    # The options name descriptors by their numbers, so a file of unknown content gets its own first.
     options_fd = os.memfd_create("stitchweb-options", os.MFD_CLOEXEC)
     job.handed_over.callback(os.close, options_fd)
+    number = job.number(options_fd)
     root = os.getuid() == 0
-    plan = recipe.bubblewrap(job.config, job.limits, job.threads, job.devices, root, options_fd, filter_fd, job.tool)
+    env = job.env if job.started else {}  # else what holds the namespaces finds nothing, and the program has its own
+    plan = recipe.bubblewrap(job.config, job.limits, env, job.devices, root, number, filter_fd, job.tool)
     os.pwrite(options_fd, b"".join(option.encode() + b"\0" for option in plan.options), 0)
-    program = [*job.tool.prefix, sys.executable, "-I", "-u", f"{recipe.CHILD_INSIDE}/main.py", *job.inside]
-    order = Order([*plan.argv, "--", *program], handed=[options_fd, filter_fd], staging=plan.staging)
+    program = [f"{recipe.CHILD_INSIDE}/main.py", *job.inside]
+    order = Order(handed=[number, filter_fd], staging=plan.staging, filter=filter_fd)
+    if job.started:
+        order.argv = [*plan.argv, "--", *job.started, *program]
+    else:
+        order.argv = [*plan.argv, "--as-pid-1", "--", *HOLDER]
+        order.entered, order.program, order.env = True, program, job.env
     order.covered = ["/tmp"] if plan.staging else []  # noqa: S108 - covered with a private one
     return order, recipe.JOB_INSIDE
 
@@ -187,12 +188,9 @@ def _landlock(job: _Job) -> tuple[Order, str]:
     root = os.getuid() == 0
     order.kill_user = root
     order.scratch_bytes = 2 * job.limits.tmp_mib * recipe.MIB
-    filter_fd = job.filter(sockets=False)
-    order.handed += [filter_fd]
-    order.landlock = recipe.landlock_rules(job.config, job.devices, job.tool.folders) | {
-        "write": [order.scratch],
-        "filter": filter_fd,
-    }
+    order.filter = job.filter(sockets=False)
+    order.handed += [order.filter]
+    order.landlock = recipe.landlock_rules(job.config, job.devices, job.tool.folders) | {"write": [order.scratch]}
     if root:
         order.staging, order.covered = recipe.uncovered(order.landlock["read"])
     return order, folder
@@ -201,10 +199,11 @@ def _landlock(job: _Job) -> tuple[Order, str]:
 def _unsafe(job: _Job) -> tuple[Order, str]:
     # Made and removed by the keeper, which lives as long as anything that could write there.
     scratch = os.path.join(tempfile.gettempdir(), f"stitchweb-job-{secrets.token_hex(8)}")
-    env = recipe.environment(job.threads) | dict(job.tool.environment)
-    env |= dict.fromkeys(("HOME", "TMPDIR"), os.path.join(scratch, "tmp"))
-    argv = [*job.tool.prefix, sys.executable, "-I", "-u", str(recipe.CHILD_FOLDER / "main.py"), *job.inside]
-    return Order(argv, env, scratch=scratch), f"{scratch}/job"
+    env = job.env | dict.fromkeys(("HOME", "TMPDIR"), os.path.join(scratch, "tmp"))
+    program = [str(recipe.CHILD_FOLDER / "main.py"), *job.inside]
+    order = Order([*job.started, *program], env=env) if job.started else Order(program=program, env=env)
+    order.scratch = scratch
+    return order, f"{scratch}/job"
 
 
 _ORDERS: dict[str, Callable[[_Job], tuple[Order, str]]] = {

@@ -43,25 +43,23 @@ class Sandbox:
         limits: Limits,
         threads: int,
         devices: tuple[str, ...],
-        warm: bool,
         tool: Tool | None = None,
+        torch: bool = False,
     ) -> None:
-        """Starts a process without a role; `start` is what callers want."""
+        """Starts a process without a role; `start` is what callers want. `torch`: it has imported it already."""
         self.limits = limits
-        self.devices = devices
-        self.warm = warm
         self.ended_reason = ""
         self._settings = settings
         self._lock = threading.Lock()
         self._closed = False
         self._error: SandboxError | None = None
         self._memory_killed = False
-        self._launched = launch(settings, limits, threads, devices, warm, tool)
+        self._launched = launch(settings, limits, threads, devices, tool, torch)
         try:
             self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
         except BaseException:
-            self._launched.kill()
-            self._launched.wait(_EMPTY_S)
+            self._launched.keeper.stop()
+            self._launched.keeper.wait(_EMPTY_S)
             self._launched.give_back(_EMPTY_S)
             raise
         try:
@@ -77,23 +75,20 @@ class Sandbox:
 
     @classmethod
     def start(cls, spec: SandboxSpec) -> Sandbox:
-        """A process that has its files and has loaded its role; a waiting one of the pool where there is one.
+        """A process that has its files and has loaded its role.
 
         Raises SandboxUnavailable when this machine has no boundary to offer, ChildError or a sibling when a role does not load.
         """
-        from gpu_runner.sandbox import pool, selftest  # here, since both are made of sandboxes themselves
+        from gpu_runner.sandbox import selftest  # here, since it is made of a sandbox itself
 
         selftest.require()
         settings = config()
-        threads = spec.threads or settings.threads
-        sandbox = None
+        torch = spec.role in TORCH_ROLES and spec.tool is None
+        sandbox = cls(settings, spec.limits, spec.threads or settings.threads, spec.devices, spec.tool, torch)
         try:
-            sandbox = pool.shared().take(spec) if spec.role in TORCH_ROLES and spec.tool is None else None
-            sandbox = sandbox or cls(settings, spec.limits, threads, spec.devices, warm=False, tool=spec.tool)
             sandbox.assign(spec)
         except BaseException:
-            if sandbox is not None:
-                sandbox.close()
+            sandbox.close()
             raise
         return sandbox
 
@@ -126,12 +121,12 @@ class Sandbox:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return self._launched.popen.poll() is None
+        return self._launched.keeper.wait(0) is None
 
     @property
     def pid(self) -> int:
         """Its keeper, as the host sees it: everything of the sandbox descends from there."""
-        return self._launched.popen.pid
+        return self._launched.keeper.pid
 
     def request(
         self,
@@ -194,16 +189,16 @@ class Sandbox:
         self._kill_for(ChildCrashed("The job was ended."))
         with self._lock:
             if not self._closed:
-                self._launched.wait(_EMPTY_S)
+                self._launched.keeper.wait(_EMPTY_S)
 
     def close(self) -> None:
         """Ends it as `kill` does and gives back everything it held. Not while another thread waits in `request`."""
-        self._launched.kill()
+        self._launched.keeper.stop()
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            self._launched.wait(_EMPTY_S)
+            self._launched.keeper.wait(_EMPTY_S)
             self._watcher.stop()
             self._memory_killed = self._launched.group.memory_kills() > 0
             self._launched.give_back(_EMPTY_S)
@@ -219,13 +214,13 @@ class Sandbox:
         if self._error is None:
             self._error = error
             self.ended_reason = error.sentence
-        self._launched.kill()
+        self._launched.keeper.stop()
 
     def _ended(self) -> SandboxError:
         """The exception for a process that is gone or must go."""
         if self._error is None:
             # Let a dying process finish dying: killed by us it would hide its own signal.
-            self._launched.wait(1.0)
+            self._launched.keeper.wait(1.0)
         self.close()
         if self._error is None:
             self._error = self._autopsy()
@@ -236,8 +231,8 @@ class Sandbox:
     def _autopsy(self) -> SandboxError:
         if self._memory_killed:
             return ChildMemory(f"The program used more than its {self.limits.memory_mib} MiB of memory, and was ended.")
-        code = self._launched.popen.returncode
-        number = code - 128 if code is not None and code > 128 else -code if code is not None and code < 0 else None
+        code = self._launched.keeper.wait(0)
+        number = code - 128 if code is not None and code > 128 else None
         if number is not None:
             try:
                 name = signal.Signals(number).name

@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from gpu_runner.sandbox.spec import Tool
 
 CHILD_FOLDER = Path(__file__).resolve().parent.parent / "child"
 CHILD_INSIDE = "/stitch/child"
-PASSWD, PASSWD_INSIDE = Path(__file__).resolve().parent / "passwd", "/etc/passwd"
 JOB_INSIDE = "/job"
 SCRATCH_INSIDE = "/tmp"  # noqa: S108 - the sandbox's own, as is the next
 SHARED_INSIDE = "/dev/shm"  # noqa: S108
@@ -31,6 +31,8 @@ _ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 # Of the fallback, which has no `/dev` and `/proc` of its own to show.
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROC = ("/proc/cpuinfo", "/proc/meminfo")
+# The processors' numbers and caches. What Nsight Systems records without them its own importer ends over.
+_OF_TALKING_TOOLS = "/sys/devices/system/cpu"
 _PROC_CUDA = ("/proc/driver/nvidia", "/proc/devices")
 _OF_BUBBLEWRAP = 2  # its outer and its inner process
 _DRIVER_LIBRARIES = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
@@ -149,15 +151,15 @@ def _under(path: Path, folders: tuple[str, ...]) -> bool:
 def bubblewrap(
     config: Config,
     limits: Limits,
-    threads: int,
+    env: Mapping[str, str],
     devices: tuple[str, ...],
     root: bool,
     args_fd: int,
     seccomp_fd: int,
     tool: Tool | None = None,
 ) -> Recipe:
-    """The full recipe for one process; the program itself (interpreter and script) is appended by the caller. `tool`: what it
-    runs under or starts.
+    """The full recipe for one process; what bubblewrap starts is appended by the caller. `env`: all that it finds in its
+    environment. `tool`: what the program runs under or starts.
 
     With `root` every path that an unprivileged user cannot reach is staged by the keeper and bound from there. Only
     those: staging takes a right to mount, which root in a container may lack.
@@ -185,7 +187,7 @@ def bubblewrap(
     o += ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
     o += ["--disable-userns", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     o += ["--clearenv"]
-    for name, value in {**environment(threads), **(tool.environment if tool else {})}.items():
+    for name, value in env.items():
         o += ["--setenv", name, value]
     o += ["--ro-bind", "/usr", "/usr"]
     for name in _SYSTEM:
@@ -196,6 +198,8 @@ def bubblewrap(
     for name in _ETC:
         if os.path.exists(name):
             o += ["--ro-bind", name, name]
+    if tool is not None and tool.talks and os.path.isdir(_OF_TALKING_TOOLS):
+        o += ["--ro-bind", _OF_TALKING_TOOLS, _OF_TALKING_TOOLS]
     o += ["--proc", "/proc", "--dev", "/dev"]
     for device in devices:
         o += ["--dev-bind", device, device]
@@ -207,9 +211,6 @@ def bubblewrap(
         o += ["--perms", mode, "--size", str(mib * MIB), "--tmpfs", place]
     binds = {path: str(path) for path in [*_python(config), *(tool.folders if tool else ())]}
     binds[CHILD_FOLDER] = CHILD_INSIDE
-    if tool is not None and tool.talks:
-        # Nothing of the machine's: one line, for tools that ask who runs them (Nsight's host programs abort while they load).
-        binds[PASSWD] = PASSWD_INSIDE
     for path, inside in sorted(binds.items(), key=lambda bind: len(Path(bind[1]).parts)):
         o += ["--ro-bind", reachable(path), inside]
     o += ["--remount-ro", "/dev", "--remount-ro", "/"]

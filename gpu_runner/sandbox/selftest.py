@@ -40,7 +40,7 @@ def run(settings: Config | None = None) -> list[str]:
     """The probes that were not stopped, as short phrases; none when the boundary holds. SandboxUnavailable if there is none."""
     settings = settings or config()
     limits = Limits(wall_s=30, memory_mib=512, processes=64, tmp_mib=16)
-    with Sandbox(settings, limits, 1, (), warm=False) as sandbox:
+    with Sandbox(settings, limits, 1, ()) as sandbox:
         sandbox.assign(SandboxSpec(role="probe", limits=limits, threads=1))
         answer = sandbox.request("selftest", question(settings))
     return [str(name) for name in answer.get("not_stopped", ["the probes gave no answer"])]

@@ -12,7 +12,7 @@ from gpu_runner.contracts import Limits
 
 Role = Literal["reference", "candidate", "judge", "builder", "collector", "reader", "probe"]
 ROLES: tuple[Role, ...] = get_args(Role)
-# These import torch whatever they do, so one generic process with torch already imported can become any of them.
+# These import torch whatever they do, so they are forked from a process that has it.
 TORCH_ROLES: frozenset[Role] = frozenset({"reference", "candidate", "judge"})
 
 

@@ -80,7 +80,7 @@ class Watcher:
             return ChildOutputLimit(f"The program printed more than {self._limits.output_kib} KiB, and was ended.")
         if time.monotonic() > self.deadline + _GRACE_S:
             return ChildTimedOut(f"The program did not finish within {self._limits.wall_s:g} s, and was ended.")
-        if self._by_size and grown_beyond(self._launched.popen.pid, self._limits.memory_mib << 20):
+        if self._by_size and grown_beyond(self._launched.keeper.pid, self._limits.memory_mib << 20):
             return ChildMemory(f"The program used more than its {self._limits.memory_mib} MiB of memory, and was ended.")
         return None
 

@@ -20,14 +20,14 @@ from sandboxes import SMALL, adopt_orphans, dead
 
 from gpu_runner.config import Config, config
 from gpu_runner.hands import Cancelled, HandsError
-from gpu_runner.sandbox import Sandbox, SandboxSpec, cgroup
+from gpu_runner.sandbox import Sandbox, SandboxSpec, cgroup, template
 from gpu_runner.sandbox.keeper.main import descendants
 
 Life = Callable[[Config, random.Random], None]
 
 
 def _made(settings: Config) -> Sandbox:
-    return Sandbox(settings, SMALL, 1, (), warm=False)
+    return Sandbox(settings, SMALL, 1, ())
 
 
 def holds(settings: Config, chance: random.Random) -> None:
@@ -58,6 +58,7 @@ def cancels(settings: Config, chance: random.Random) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    template.shared(False).close()
     if len(descendants(os.getpid())) > 1:
         os._exit(3)
 

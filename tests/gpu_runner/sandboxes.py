@@ -32,7 +32,7 @@ def start(limits: Limits = SMALL, files: Mapping[str, bytes | str] | None = None
     spec = SandboxSpec(role="probe", limits=limits, files=files or {}, threads=1)
     if kind == "bubblewrap":
         return Sandbox.start(spec)
-    sandbox = Sandbox(dataclasses.replace(config(), sandbox=kind), limits, 1, (), warm=False)
+    sandbox = Sandbox(dataclasses.replace(config(), sandbox=kind), limits, 1, ())
     sandbox.assign(spec)
     return sandbox
 

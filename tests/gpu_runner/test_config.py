@@ -27,7 +27,6 @@ def test_every_setting_is_read() -> None:
             "RUNNER_CACHE_MIB": "100",
             "RUNNER_RUNTIME_DIR": "/r",
             "RUNNER_THREADS": "3",
-            "RUNNER_POOL": "0",
             "RUNNER_PACKAGES": "/usr:/etc",
             "RUNNER_UID_BASE": "70000",
             "RUNNER_CXX": "clang++",
@@ -35,7 +34,7 @@ def test_every_setting_is_read() -> None:
             "REDIS_URL": "redis://x",
         }
     )
-    assert (settings.sandbox, settings.cache_mib, settings.threads, settings.pool) == ("unsafe", 100, 3, 0)
+    assert (settings.sandbox, settings.cache_mib, settings.threads) == ("unsafe", 100, 3)
     assert (settings.cache_dir, settings.runtime_dir) == (Path("/c"), Path("/r"))
     assert settings.packages == (Path("/usr"), Path("/etc"))
     assert (settings.uid_base, settings.cxx, settings.nvcc, settings.broker_url) == (70000, "clang++", "/opt/nvcc", "redis://x")
@@ -48,7 +47,6 @@ def test_every_setting_is_read() -> None:
         ("SANDBOX", "Bubblewrap", "bubblewrap or"),
         ("RUNNER_THREADS", "two", "whole number"),
         ("RUNNER_THREADS", "0", "1 to 1024"),
-        ("RUNNER_POOL", "99", "0 to 8"),
         ("RUNNER_UID_BASE", "0", "1000 to"),
         ("RUNNER_CACHE_MIB", "1e3", "whole number"),
         ("RUNNER_CACHE_DIR", "cache", "absolute"),

@@ -91,8 +91,9 @@ def test_nsys_runs_around_the_program_inside_of_the_sandbox(tools, collectors, c
     assert "Nsight Systems: measured" in collectors.said[-1].payload["text"]
 
 
-def test_a_tool_that_asks_who_runs_it_is_told_and_no_more(tools, collectors):
-    known = '[ "$(id -un)" = sandbox ] && [ "$(wc -l < /etc/passwd)" = 1 ] || exit 7; touch "$out.nsys-rep"'
+def test_a_tool_sees_the_processors_and_nothing_else_of_the_machine(tools, collectors):
+    known = '[ -d /sys/devices/system/cpu/cpu0 ] && [ "$(echo /sys/*)" = /sys/devices ] && [ ! -e /sys/devices/system/node ]'
+    known += ' || exit 7; touch "$out.nsys-rep"'
     tools(nsys=NSYS.format(program=TO_PROGRAM, record=known))
     made = collectors()
     made.nsys(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from sandboxes import SMALL, namespace_of, processes_in, run, start
 
 from gpu_runner.config import config
 from gpu_runner.sandbox import ChildCrashed
-from gpu_runner.sandbox.keeper.main import descendants
 from gpu_runner.sandbox.launch import launch
 
 FOLDER = Path(__file__).parent
@@ -67,13 +67,14 @@ def test_a_keeper_that_is_killed_takes_its_sandbox_along() -> None:
 
 def test_a_sandbox_that_is_lost_before_it_was_registered_ends_by_itself() -> None:
     """What an exception between two lines would do: the only reference to it goes."""
-    launched = launch(config(), SMALL, 1, (), warm=False)
-    keeper = launched.popen
+    launched = launch(config(), SMALL, 1, ())
+    keeper = launched.keeper.pid
+    process = os.pidfd_open(keeper)
     slot, group, output = launched.slot, launched.group, launched.output
     with pytest.warns(ResourceWarning):
         del launched
-    keeper.wait(10)
-    assert descendants(keeper.pid) == [keeper.pid]
+    assert select.select([process], [], [], 10)[0]
+    os.close(process)
     os.close(output)
     assert group.remove()
     if slot is not None:

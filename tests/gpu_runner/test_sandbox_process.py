@@ -1,17 +1,18 @@
-"""The life of a sandboxed process: asked, bounded, cancelled, killed, kept ready; and what there is without a boundary."""
+"""The life of a sandboxed process: asked, bounded, cancelled, killed, forked; and what there is without a boundary."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxes import SMALL, namespace_of, processes_in, run, start
+from sandboxes import ROOT, SMALL, dead, namespace_of, processes_in, run, start
 
 from gpu_runner.config import config
 from gpu_runner.contracts import Limits
@@ -22,7 +23,6 @@ from gpu_runner.sandbox import (
     ChildMemory,
     ChildTimedOut,
     Memory,
-    Pool,
     Sandbox,
     SandboxSpec,
     SandboxUnavailable,
@@ -30,6 +30,7 @@ from gpu_runner.sandbox import (
     launch,
     recipe,
     selftest,
+    template,
     watch,
 )
 from gpu_runner.sandbox.channel import ANSWER_BYTES
@@ -184,7 +185,7 @@ def test_packages_that_the_runner_allows_can_be_imported(tmp_path: Path) -> None
     (tmp_path / "allowed").mkdir(mode=0o755)
     (tmp_path / "allowed" / "allowed_package.py").write_text("VALUE = 7\n")
     settings = dataclasses.replace(config(), packages=(tmp_path / "allowed",))
-    with Sandbox(settings, SMALL, 1, (), warm=False) as sandbox:
+    with Sandbox(settings, SMALL, 1, ()) as sandbox:
         sandbox.assign(SandboxSpec(role="probe", limits=SMALL))
         assert run(sandbox, "import allowed_package\nresult = allowed_package.VALUE") == 7
         with pytest.raises(ChildError, match=r"Read-only file system|Permission denied"):
@@ -222,7 +223,7 @@ def test_a_sandbox_that_cannot_start_is_a_sentence_with_a_way_out(monkeypatch: p
 
 
 def start_without_proof() -> Sandbox:
-    return Sandbox(config(), SMALL, 1, (), warm=False)
+    return Sandbox(config(), SMALL, 1, ())
 
 
 @pytest.mark.parametrize(("number", "fix"), [(0, "AppArmor"), (1, "unprivileged_userns_clone=1"), (2, "max_user_namespaces")])
@@ -241,7 +242,7 @@ def test_a_kernel_switch_that_forbids_namespaces_is_named_with_its_fix(
 
 def test_the_self_test_passes_here_and_finds_every_hole_of_an_open_process() -> None:
     assert selftest.run() == []
-    with Sandbox(UNSAFE, Limits(), 1, (), warm=False) as open_process:
+    with Sandbox(UNSAFE, Limits(), 1, ()) as open_process:
         open_process.assign(SandboxSpec(role="probe"))
         found = open_process.request("selftest", selftest.question(config()))["not_stopped"]
     assert len(found) >= 8
@@ -259,7 +260,7 @@ def test_nothing_starts_while_the_self_test_fails(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_unsafe_setting_still_ends_a_process_with_its_group() -> None:
-    with Sandbox(UNSAFE, SMALL, 1, (), warm=False) as sandbox:
+    with Sandbox(UNSAFE, SMALL, 1, ()) as sandbox:
         sandbox.assign(SandboxSpec(role="probe", limits=SMALL, files={"data": "x"}))
         child = run(sandbox, "result = os.fork()\nif result == 0:\n    time.sleep(600)\nassert open('data').read() == 'x'")
         folder = run(sandbox, "result = os.getcwd()")
@@ -277,48 +278,62 @@ def _state(pid: int) -> str:
         return "X"
 
 
-# Kept ready.
+# Forked from a process that has what they need.
 
 
-def test_a_waiting_process_has_torch_takes_its_threads_and_is_used_once() -> None:
-    pool = Pool(1)
-    limits = Limits(wall_s=60)
-    spec = SandboxSpec(role="probe", limits=limits, threads=1)
+SEEN = """
+held = []
+for fd in map(int, os.listdir('/proc/self/fd')):
     try:
-        pool.warm(limits)
-        pool.settle()
-        assert pool.take(dataclasses.replace(spec, limits=SMALL)) is None
-        assert pool.take(dataclasses.replace(spec, devices=("/dev/null",))) is None
-        sandbox = pool.take(spec)
-        assert sandbox is not None
-        assert pool.take(spec) is None
-        with sandbox:
-            sandbox.assign(spec)
-            assert run(sandbox, "result = ['torch' in sys.modules, __import__('torch').get_num_threads()]") == [True, 1]
-    finally:
-        pool.close()
+        held += [os.readlink(f'/proc/self/fd/{fd}').split(':')[0]] if fd > 2 else []
+    except OSError:
+        pass  # the listing's own
+ours = [name for name in sys.modules if name.split('.')[0] == 'keeper']
+threads = sys.modules['torch'].get_num_threads() if 'torch' in sys.modules else 0
+result = ['torch' in sys.modules, threads, ours, len(os.listdir('/proc/self/task')), sorted(held)]
+"""
 
 
-def test_a_closed_pool_leaves_no_process() -> None:
-    pool = Pool(1)
-    pool.warm()
-    pool.settle()
-    waiting = pool._ready[0]
-    namespace = namespace_of(waiting)
-    pool.close()
-    assert processes_in(namespace) == []
-    pool.warm()
-    pool.settle()
-    assert pool.take(SandboxSpec(role="probe")) is None
+def test_a_process_of_the_template_has_torch_and_takes_its_threads_and_nothing_else_of_it() -> None:
+    spec = SandboxSpec(role="judge", limits=Limits(wall_s=60), threads=1)
+    with Sandbox(config(), spec.limits, 1, (), torch=True) as sandbox:
+        sandbox.assign(dataclasses.replace(spec, role="probe"))
+        torch, threads, ours, tasks, descriptors = run(sandbox, SEEN)
+    assert (torch, threads, ours, tasks) == (True, 1, [], 1)
+    assert descriptors == ["/memfd", "socket"], "the memory for its answers and its channel"
 
 
-def test_a_waiting_process_that_died_is_not_given_out() -> None:
-    pool = Pool(1)
-    dead = start()
-    dead.kill()
-    pool._ready.append(dead)
-    assert pool.take(SandboxSpec(role="probe", limits=SMALL)) is None
-    assert dead.ended_reason
+def test_two_processes_of_one_template_draw_different_numbers() -> None:
+    body, draws = "import random, tempfile\nresult = [random.random(), next(tempfile._get_candidate_names())]", []
+    for _ in range(2):
+        with start() as sandbox:
+            draws.append(run(sandbox, body))
+    assert draws[0][0] != draws[1][0]
+    assert draws[0][1] != draws[1][1]
+
+
+def test_a_template_that_was_ended_is_started_again_and_its_sandboxes_live_on() -> None:
+    with start() as first:
+        used = template.shared(False)
+        assert used._popen is not None
+        used._popen.kill()
+        used._popen.wait()
+        with start() as second:
+            assert run(second, "result = 2") == 2
+        assert run(first, "result = 1") == 1
+
+
+def test_a_template_ends_with_its_owner(tmp_path: Path) -> None:
+    made = (
+        "import os, time; from gpu_runner.sandbox import template; t = template.shared(False); t.warm();"
+        " print(t._popen.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    pid = done.stdout.strip()
+    deadline = time.monotonic() + 10
+    while not dead(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert dead(pid), done.stderr
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b", ""])

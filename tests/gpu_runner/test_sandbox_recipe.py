@@ -22,7 +22,7 @@ LIMITS = Limits()
 
 def options(root: bool = False, devices: tuple[str, ...] = (), packages: tuple[Path, ...] = ()) -> recipe.Recipe:
     settings = dataclasses.replace(config(), packages=packages)
-    return recipe.bubblewrap(settings, LIMITS, 2, devices, root, 5, 6)
+    return recipe.bubblewrap(settings, LIMITS, recipe.environment(2), devices, root, 5, 6)
 
 
 def pairs(plan: recipe.Recipe, flag: str) -> dict[str, str]:
@@ -238,7 +238,7 @@ def test_beside_a_profiler_the_loopback_may_be_used_and_no_other_family(family: 
 
 
 def test_a_tools_folders_are_shown_and_nothing_else_of_them(tmp_path: Path) -> None:
-    plan = recipe.bubblewrap(config(), LIMITS, 2, (), False, 5, 6, Tool(folders=(tmp_path,), environment={"A": "b"}))
+    plan = recipe.bubblewrap(config(), LIMITS, {"A": "b"}, (), False, 5, 6, Tool(folders=(tmp_path,)))
     assert pairs(plan, "--ro-bind")[str(tmp_path)] == str(tmp_path)
     assert pairs(plan, "--setenv")["b"] == "A"
     assert str(tmp_path) not in pairs(options(), "--ro-bind")

@@ -11,13 +11,13 @@ import ctypes
 import os
 import resource
 import signal
-from typing import Any, NoReturn
+from typing import Any
 
-from . import landlock
+from . import landlock, stay
 
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 _NEW_MOUNTS, _BIND, _RECURSIVE, _PRIVATE, _NOSUID_NODEV = 0x00020000, 4096, 16384, 1 << 18, 2 | 4
-_SET_DEATH_SIGNAL, _SET_FILTER, _DROP_BOUNDING, _NO_NEW_PRIVILEGES = 1, 22, 24, 38
+_SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_FILTER, _DROP_BOUNDING, _NO_NEW_PRIVILEGES = 1, 4, 22, 24, 38
 
 
 def check(result: int, what: str) -> None:
@@ -36,11 +36,11 @@ def drop_to(uid: int) -> None:
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     arguments = [text.encode() if text is not None else None for text in (source, target, kind)]
-    check(_libc.mount(*arguments, ctypes.c_ulong(flags), data.encode() if data else None), f"mounting {target}")
+    check(libc.mount(*arguments, ctypes.c_ulong(flags), data.encode() if data else None), f"mounting {target}")
 
 
 def _private_mounts() -> None:
-    check(_libc.unshare(_NEW_MOUNTS), "a private mount namespace")
+    check(libc.unshare(_NEW_MOUNTS), "a private mount namespace")
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
 
 
@@ -96,67 +96,77 @@ def _limit(limits: dict[str, int]) -> None:
         resource.setrlimit(which, (value, value))
 
 
-def _drop_bounding() -> None:
+def drop_bounding() -> None:
     """Gives up the capabilities that a program with file capabilities could hand back. Only root may; others have none."""
     for capability in range(64):
-        if _libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0) < 0:
+        if libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0) < 0:
             return
 
 
-def _confine(order: dict[str, Any]) -> None:
-    """Landlock and the system-call filter, both for good and for everything started from here on."""
-    rules = order["landlock"]
-    # Its own folder of /proc, and of nobody else: `/proc/self` leads to this process, which the program will be.
-    landlock.restrict([*rules["read"], "/proc/self"], rules["write"], rules["devices"])
+def filter_calls(fd: int) -> None:
+    """Installs the system-call filter in `fd`, for good and for everything started from here on. Closes it."""
     data = b""
-    os.lseek(rules["filter"], 0, os.SEEK_SET)
-    while chunk := os.read(rules["filter"], 1 << 16):
+    os.lseek(fd, 0, os.SEEK_SET)
+    while chunk := os.read(fd, 1 << 16):
         data += chunk
-    os.close(rules["filter"])
+    os.close(fd)
     code = ctypes.create_string_buffer(data, len(data))
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
 
     program = Program(len(data) // 8, ctypes.addressof(code))
-    check(_libc.prctl(_SET_FILTER, 2, ctypes.byref(program), 0, 0), "the system-call filter")
+    check(libc.prctl(_SET_FILTER, 2, ctypes.byref(program), 0, 0), "the system-call filter")
 
 
-def _steps(order: dict[str, Any], keeper: int) -> None:
-    os.setsid()
-    uid = order["uid"]
+def _confine(rules: dict[str, Any], filter_fd: int) -> None:
+    """Landlock and the system-call filter, both for good and for everything started from here on."""
+    # Its own folder of /proc, and of nobody else: `/proc/self` leads to this process, which the program will be.
+    landlock.restrict([*rules["read"], "/proc/self"], rules["write"], rules["devices"])
+    filter_calls(filter_fd)
+
+
+def give_up(order: dict[str, Any], staging: bool = True) -> None:
+    """Enters the job's resource groups, then takes its user and its limits, and with them no more rights than it has. What is
+    staged (`staging`) is seen by this process and its children alone."""
     # The kernel's first victim when memory runs out. Before the uid changes: the file belongs to root afterwards.
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     _join_groups(order["groups"])
-    if order["staging"]:
+    uid = order["uid"]
+    if staging and order["staging"]:
         stage(order["staging"], order["covered"])
     if order["scratch"]:
         _scratch(order["scratch"], order["scratch_bytes"], uid)
     if uid is not None:
         if order["landlock"]:
-            _drop_bounding()
+            drop_bounding()
         drop_to(uid)
     _limit(order["rlimits"])
-    check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no-new-privileges")
+    check(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no-new-privileges")
+    os.umask(0o022)
+
+
+def readable_to_itself() -> None:
+    """Undoes what changing users did: the kernel shows a process's own `/proc/self/…` to root alone since."""
+    check(libc.prctl(_SET_DUMPABLE, 1, 0, 0, 0), "its own folder of /proc")
+
+
+def become(order: dict[str, Any], keeper: int) -> stay.Program:
+    """Becomes bubblewrap, or the program itself: then it is returned, as what is to be called."""
+    os.setsid()
+    give_up(order)
     # After the uid change, which clears it. The keeper has one thread, so for once the signal follows the process.
-    check(_libc.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "the death signal")
+    check(libc.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "the death signal")
     if os.getppid() != keeper:
         os._exit(1)
-    os.umask(0o022)
     if order["landlock"]:
-        _confine(order)
-    os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - the recipe is the parent's own
-
-
-def become(order: dict[str, Any], keeper: int) -> NoReturn:
-    """Never returns: the program's status is this process's, and a step that fails is said on its standard error."""
-    try:
-        _steps(order, keeper)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        os.write(2, f"stitchweb-keeper: {where}{error.strerror or error}\n".encode())
-    except BaseException as error:
-        os.write(2, f"stitchweb-keeper: {type(error).__name__}: {error}\n".encode())
-    finally:
-        os._exit(1)
+        _confine(order["landlock"], order["filter"])
+    if not order["argv"]:
+        readable_to_itself()
+        return stay.program(order)
+    if order["entered"]:  # what holds the namespaces is in sight of the program, and must hold nothing else
+        for fd in order["program_fds"]:
+            os.close(fd)
+    env = {} if order["entered"] else order["env"]
+    os.execve(order["argv"][0], order["argv"], env)  # noqa: S606 - the recipe is the parent's own
