@@ -35,10 +35,11 @@ class FilterForm(forms.Form):
     engineer = forms.CharField(required=False, max_length=80)
     share = forms.IntegerField(min_value=1, max_value=100, initial=100)
     most = forms.IntegerField(min_value=1, max_value=MAX_ITEMS, initial=200)
+    apart = forms.IntegerField(required=False, min_value=0, max_value=4)
 
     @property
     def filters(self) -> Filters:
-        return Filters(**self.cleaned_data)
+        return Filters(**self.cleaned_data | {"apart": self.cleaned_data["apart"] or 0})
 
 
 class ChangeForm(forms.Form):

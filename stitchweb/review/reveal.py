@@ -8,6 +8,7 @@ from typing import Any
 from stitchweb.review.access import blind_to, may_hear_of_hunches
 from stitchweb.review.disputes import Sheet, outdated, sheets
 from stitchweb.review.hunches import attached_to
+from stitchweb.review.judge import judge, score_of
 from stitchweb.review.models import Assignment, Gold, Item, Mark, Rating, Remark, Review, Revised
 from stitchweb.runs.access import may_watch
 from stitchweb.runs.history import view_of
@@ -53,8 +54,8 @@ def revealed(row: Assignment) -> dict[str, Any]:
 def labels_of(item: Item, verdict: str, reader: int | None = None, *, hunches: bool = True) -> dict[str, Any]:
     """All labels of an item as columns, the reader's own first, then by number; how far apart they lie; the final label.
 
-    Verdicts are named to a `reader` who has scored it, and to everybody once it is settled; those on hunches where `hunches`
-    says so.
+    Verdicts are named, and the judge's score told, to a `reader` who has scored it, and to everybody once it is settled; those
+    on hunches where `hunches` says so.
     """
     [sheet] = sheets([item])
     tell = reader is not None or sheet.final is not None
@@ -79,6 +80,8 @@ def labels_of(item: Item, verdict: str, reader: int | None = None, *, hunches: b
         "final_outdated": outdated(sheet.final, item.project, verdict) if sheet.final else [],
         "disputed": sheet.disputed,
         "answer": Gold.objects.filter(item=item).first(),
+        "judged": score_of(item.project.team, item.sha256) if tell else None,
+        "there_is_a_judge": judge() is not None,
         "evidence": attached_to(item, tell=hunches),
         "remarks": list(Remark.objects.filter(item=item)),
     }

@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
 from stitchweb.review.access import handed_to, strange_to
+from stitchweb.review.judge import judge
 from stitchweb.review.models import HACK_TYPES, Assignment, Change, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
@@ -33,7 +34,10 @@ class ProjectRefused(Exception):
 
 @dataclass(frozen=True)
 class Filters:
-    """Which candidates come in. Empty means any. `share` in per cent of those that fit, drawn at random; `most` of them."""
+    """Which candidates come in. Empty means any. `share` in per cent of those that fit, drawn at random; `most` of them.
+
+    `apart`: only those on which the judge's own answers lie that many levels apart or more, the widest first in the queue.
+    """
 
     program: int | None = None
     target: str = ""
@@ -41,6 +45,7 @@ class Filters:
     engineer: str = ""
     share: int = 100
     most: int = 200
+    apart: int = 0
 
     def __post_init__(self) -> None:
         if self.verdict and self.verdict not in VERDICTS:
@@ -49,6 +54,12 @@ class Filters:
             raise ProjectRefused("The random share is a number from 1 to 100, in per cent.")
         if not 1 <= self.most <= MAX_ITEMS:
             raise ProjectRefused(f"A queue takes 1 to {MAX_ITEMS} items at once.")
+        if not 0 <= self.apart <= 4:
+            raise ProjectRefused("Levels apart are a number from 0 to 4.")
+        if self.apart and judge() is None:
+            raise ProjectRefused(
+                "There is no judge yet, so nothing can be chosen by its disagreement. Choose “any” there, then add again."
+            )
 
     def runs(self, team: Team) -> Iterable[Run]:
         """Ended runs of the team that may hold fitting candidates, newest first."""
@@ -116,11 +127,15 @@ def fill(user: User, project: Project, filters: Filters) -> int:
     ranks = {
         (run, cid): rank for run, cid, rank in Item.objects.filter(project=project).values_list("run", "candidate", "rank")
     }
-    for run, candidate, sha256 in _found(project, filters):
-        if sha256 in known:
+    found = list(_found(project, filters))
+    apart = _apart(project, {sha256 for _, _, sha256 in found}) if filters.apart else {}
+    for run, candidate, sha256 in found:
+        if sha256 in known or (filters.apart and apart.get(sha256, 0) < filters.apart):
             continue
         known.add(sha256)
         item = new_item(project, run, candidate.id, sha256, candidate.skill, filters.why)
+        if filters.apart:
+            item.rank = (4 - apart[sha256] + item.rank) / 5
         parent = ranks.get((run.pk, candidate.parent or ""), 0.0)
         item.rank = parent + (1 - parent) * item.rank  # after its parent: the feedback that it answers tells how that one did
         ranks[run.pk, candidate.id] = item.rank
@@ -142,6 +157,12 @@ def _found(project: Project, filters: Filters) -> Iterator[tuple[Run, CandidateV
             sha256 = content_sha256(view, candidate)
             if _draw(project, sha256, "share") * 100 < filters.share:
                 yield run, candidate, sha256
+
+
+def _apart(project: Project, contents: set[str]) -> dict[str, int]:
+    """How far the judge's own answers lie apart on each of the contents that it has scored."""
+    now = judge()
+    return {sha256: score.apart for sha256, score in now.scores(project.team, contents).items()} if now else {}
 
 
 def _draw(project: Project, sha256: str, purpose: str) -> float:

@@ -17,6 +17,7 @@ from stitchweb.programs.access import programs_for
 from stitchweb.review.access import project_for, project_to_manage, project_with_labels, reviewer_of
 from stitchweb.review.agreement import FEW
 from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
+from stitchweb.review.judge import judge
 from stitchweb.review.models import Held, Item, Project, ProjectState
 from stitchweb.review.services.projects import (
     VERDICTS,
@@ -92,6 +93,7 @@ def _managed(request: SignedIn, project: Project) -> dict[str, Any]:
         "adjudicators": set(project.adjudicators.values_list("user", flat=True)),
         "items": [{"item": item, "states": [a.state for a in item.assignments.all()]} for item in shown],
         "more": max(project.items_n - SHOWN, 0),  # type: ignore[attr-defined]
+        "judge": judge(),
         "states": ProjectState.choices,
         "verdicts": VERDICTS,
         "programs": programs_for(request.user).filter(team=project.team_id)[:300],
@@ -138,7 +140,11 @@ def fill_project(request: SignedIn, pk: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, sentences(form))
         return redirect("review-project", pk)
-    count = fill(request.user, project, form.filters)
+    try:
+        count = fill(request.user, project, form.filters)
+    except ProjectRefused as refusal:
+        messages.error(request, str(refusal))
+        return redirect("review-project", pk)
     if count:
         messages.success(request, f"{count} item{'' if count == 1 else 's'} came into the queue.")
     else:
