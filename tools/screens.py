@@ -42,11 +42,26 @@ def _refuse_report(page: Page) -> None:
     page.get_by_role("alert").wait_for()
 
 
+def _refuse_provider(page: Page) -> None:
+    page.fill("input[name=name]", "The machine under the desk")
+    page.fill("input[name=api_base]", "http://169.254.169.254/v1")
+    page.fill("input[name=key]", "sk-told-0123456789abcdef")
+    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("alert").first.wait_for()
+
+
+def _preview(page: Page) -> None:
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="As a model would get it").wait_for()
+
+
 ACTS: dict[str, tuple[str, Callable[[Page], None]]] = {  # pages that come of doing something on another
     "upload-bad": ("upload", _refuse_upload),
     "upload-inputs": ("upload", _open_inputs),
     "program-bad": ("program", _refuse_run),
     "profiles-bad": ("profiles", _refuse_report),
+    "provider-bad": ("provider-new", _refuse_provider),
+    "prompt-preview": ("prompt", _preview),
 }
 
 

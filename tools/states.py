@@ -39,6 +39,7 @@ from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
 from stitchweb.runs.runners import heard, started  # noqa: E402
 from stitchweb.teams.models import Role, Team, User  # noqa: E402
 from stitchweb.teams.services import create_team, create_user, make_login_link, set_role  # noqa: E402
+from tests.stitchweb.models_world import models_pages  # noqa: E402
 from tests.stitchweb.parts_for_tests import (  # noqa: E402
     KERNEL,
     REFERENCE,
@@ -394,6 +395,7 @@ def main() -> None:
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     pages |= _reviews(program.team, owner)
     pages |= _disputes(program.team, owner) | _calibrated(program.team, owner)
+    pages |= models_pages(revision, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

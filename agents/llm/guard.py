@@ -52,8 +52,9 @@ class Guard:
         if not named.intersection(word.lower() for word in self.allowed):
             for address in found:
                 if not (_is_public(address) or self._in_network(address)):
+                    leads = "" if host == str(address) else f"leads to {address}, which "
                     raise Forbidden(
-                        f"{shown} leads to {address}, which is no public address. A site asks inner servers only where whoever "
+                        f"{shown} {leads}is no public address. A site asks inner servers only where whoever "
                         f"runs it allowed them{f': {self.setting}={shown}:{port}' if self.setting else ''}."
                     )
         if not found:

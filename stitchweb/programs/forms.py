@@ -92,4 +92,6 @@ def _way_out(field: forms.Field, error: ValidationError) -> str:
         return "Shorten it."
     if error.code == "choose":
         return "Choose one of the list."
+    if error.code == "said":  # the reason itself says what to do
+        return ""
     return "Write it as plain text." if error.code in ("invisible", "null_characters_not_allowed") else "Correct it."

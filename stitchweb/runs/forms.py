@@ -90,7 +90,7 @@ class OptionsForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
         if all(role in found for role, _ in ROLES) and (why := mismatch({role: bool(found[role]) for role, _ in ROLES})):
-            self.add_error("coder", ValidationError(why, code="choose"))
+            self.add_error("coder", ValidationError(why, code="said"))
         return found
 
     def options(self) -> Options:

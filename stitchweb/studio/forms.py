@@ -45,12 +45,12 @@ class ProviderForm(_Shown):
         if kind != SERVER:
             base = ""
         elif "api_base" in found and (why := unfit(base)):
-            self.add_error("api_base", ValidationError(why, code="address"))
+            self.add_error("api_base", ValidationError(why, code="said"))
         found["api_base"] = base
         # A hosted service may go by its own name; a server has none.
         found["name"] = str(found.get("name", "")).strip() or ("" if kind == SERVER else dict(KINDS).get(str(kind), ""))
         if not found["name"] and "name" not in self.errors:
-            self.add_error("name", ValidationError("A server needs a name.", code="name"))
+            self.add_error("name", ValidationError("A server needs a name.", code="said"))
         return found
 
 

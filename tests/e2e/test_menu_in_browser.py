@@ -10,7 +10,7 @@ from tests.e2e.site import Site
 
 pytestmark = pytest.mark.e2e
 
-PLACES = ["Library", "Runs", "Upload", "Review", "Profiles", "Status"]
+PLACES = ["Library", "Runs", "Upload", "Review", "Models", "Profiles", "Status"]
 
 
 def focused(page: Page) -> str:
@@ -27,7 +27,7 @@ def test_the_menu_opens_and_closes_by_key_and_leads_on(browser: Browser, site: S
     page.keyboard.press("Enter")
     expect(places).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    assert places.evaluate("e => e.scrollWidth <= e.clientWidth"), "all six fit"
+    assert places.evaluate("e => e.scrollWidth <= e.clientWidth"), "all of them fit"
     if script:
         assert violations(page) == []
     seen = []

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from agents.engineers import CodeAnswer, Context, DecideAnswer, PlanAnswer, UnusableAnswer, register
-from agents.engineers.llm import evidence
+from agents.engineers.llm import evidence, handbook
 from agents.engineers.llm.files import read_files
 from agents.engineers.llm.plans import read_plan, whole_program
 from agents.engineers.llm.prompts import Part, prompts_of
@@ -66,7 +66,7 @@ class LLM:
 def asked_to_plan(context: Context) -> Asked:
     """What the Planner is told: the system's text and the parts of the question."""
     parts = [*evidence.program(context), *evidence.profile(context), *evidence.tried(context), *evidence.hints(context)]
-    return _system("planner", context), [*parts, *_earlier_plan(context)]
+    return _system("planner", context), [*parts, *_earlier_plan(context), *handbook.for_plan(context)]
 
 
 def asked_to_code(context: Context, todo: Todo, base: Candidate | None) -> Asked:
@@ -76,7 +76,7 @@ def asked_to_code(context: Context, todo: Todo, base: Candidate | None) -> Asked
         parts += [*evidence.sources(context, base, f"Candidate {base.id}"), *evidence.outcome(context, base)]
     else:
         parts += evidence.profile(context)
-    parts += evidence.tried(context, without=base.id if base else "")
+    parts += [*evidence.tried(context, without=base.id if base else ""), *handbook.for_code(context, todo, base)]
     skill = "coder_from_scratch" if base is None else "coder_feedback"
     return f"{_system('coder', context)}\n{prompts_of(context).text(skill)}", parts
 
@@ -137,13 +137,13 @@ def _earlier_plan(context: Context) -> list[Part]:
     if plan is None:
         return []
     lines = [f"{todo.status}: {todo.title}. {todo.note[:200]}" for todo in plan.todos[-16:]]
-    return [Part("The plan so far, to be replaced", "\n".join(lines), data=True, weight=3)]
+    return [Part("The plan so far, to be replaced", "\n".join(lines), data=True, weight=4)]
 
 
 def _open_items(context: Context) -> list[Part]:
     todos = context.state.plan.todos if context.state.plan else ()
     lines = [f"{todo.id}: {todo.title}" for todo in todos if todo.status in ("open", "doing")]
-    return [Part("Items of the plan that are open", "\n".join(lines), data=True, weight=3)]
+    return [Part("Items of the plan that are open", "\n".join(lines), data=True, weight=4)]
 
 
 def _measured(context: Context, candidate: Candidate) -> Decision:

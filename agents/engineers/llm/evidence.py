@@ -29,7 +29,7 @@ def profile(context: Context) -> list[Part]:
     """What bounds the program that the next candidate stands on."""
     found = standing(context.state)
     name = context.state.best or "the reference"
-    return [Part(f"Profile of {name}", diagnosis(found), data=True, weight=2)] if found else []
+    return [Part(f"Profile of {name}", diagnosis(found), data=True, weight=3)] if found else []
 
 
 def tried(context: Context, without: str = "") -> list[Part]:
@@ -39,12 +39,12 @@ def tried(context: Context, without: str = "") -> list[Part]:
         for candidate in context.state.candidates[-MOST_TRIED:]
         if candidate.id != without and candidate.status == "done"
     ]
-    return [Part("Tried before", "\n".join(lines), data=True, weight=1)] if lines else []
+    return [Part("Tried before", "\n".join(lines), data=True, weight=2)] if lines else []
 
 
 def hints(context: Context) -> list[Part]:
     """What the people who watch the run wrote to the engineers."""
-    return [Part("Hints of the run's owner", "\n".join(context.state.hints[-6:]), data=True, weight=4)]
+    return [Part("Hints of the run's owner", "\n".join(context.state.hints[-6:]), data=True, weight=5)]
 
 
 def item(todo: Todo) -> Part:
@@ -70,14 +70,14 @@ def outcome(context: Context, candidate: Candidate) -> list[Part]:
     parts = []
     if candidate.build is not None and not candidate.build.ok:
         parts.append(Part("The first errors of the build", "\n".join(candidate.build.diagnostics[:MOST_LINES]), data=True))
-        parts.append(Part("From the build's log", telling_lines(_log(context, candidate, "build")), data=True, weight=3))
+        parts.append(Part("From the build's log", telling_lines(_log(context, candidate, "build")), data=True, weight=4))
     if candidate.check is not None and not candidate.verified:
         parts.append(Part("The check", _check(candidate.check), data=True))
-        parts.append(Part("From the check's log", telling_lines(_log(context, candidate, "check")), data=True, weight=3))
+        parts.append(Part("From the check's log", telling_lines(_log(context, candidate, "check")), data=True, weight=4))
     if candidate.timing is not None:
         facts.append(_timing(candidate.timing))
     if candidate.diagnosis is not None:
-        parts.append(Part(f"Profile of {candidate.id}", diagnosis(candidate.diagnosis), data=True, weight=4))
+        parts.append(Part(f"Profile of {candidate.id}", diagnosis(candidate.diagnosis), data=True, weight=5))
     decision = next((d for d in reversed(context.state.decisions) if d.candidate == candidate.id), None)
     if decision is not None:
         said = [f"{decision.bottleneck}: {decision.sentence}", *decision.suggestions]

@@ -43,7 +43,7 @@ def preview(name: str, own: Mapping[str, str], state: State, blobs: BlobStore) -
         system, parts = _QUESTIONS[name](context)
     except KeyError:
         raise NoPreview("This run was not analysed, or its data are not stored here any more. Choose another.") from None
-    return _told(system, composed(parts)[0])
+    return _told(system, composed(parts).text)
 
 
 def _told(system: str, user: str) -> Told:

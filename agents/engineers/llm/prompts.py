@@ -77,8 +77,17 @@ class Part:
         return f"## {self.title} (data)\n\n<<<{mark}\n{self.text.rstrip()}\n{mark}>>>\n"
 
 
-def composed(parts: Sequence[Part], room: int | None = None) -> tuple[str, int]:
-    """The parts in their order, in at most `room` bytes as far as that can be, and how many were cut or left out for it."""
+@dataclass(frozen=True)
+class Composed:
+    """A question's text, how many of its parts were cut or left out for want of room, and the titles of those in it."""
+
+    text: str
+    cut: int
+    titles: tuple[str, ...]
+
+
+def composed(parts: Sequence[Part], room: int | None = None) -> Composed:
+    """The parts in their order, in at most `room` bytes as far as that can be."""
     kept = [part for part in parts if part.text.strip()]
     touched: set[str] = set()
 
@@ -97,4 +106,4 @@ def composed(parts: Sequence[Part], room: int | None = None) -> tuple[str, int]:
             else:
                 continue
             touched.add(part.title)
-    return "\n".join(part.shown for part in kept), len(touched)
+    return Composed("\n".join(part.shown for part in kept), len(touched), tuple(part.title for part in kept))

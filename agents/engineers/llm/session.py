@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from agents.engineers import Context, UnusableAnswer
 from agents.engineers.llm.budget import Allowance, allowance
+from agents.engineers.llm.handbook import cited
 from agents.engineers.llm.prompts import Part, composed, prompts_of
 from agents.llm import client
 from agents.llm.client import Answer, Message, Price, Question, known_price
@@ -58,17 +59,17 @@ class Session:
                 if last or not (error.kind == "overflow" or (error.kind in AGAIN and error.usage.tokens_in)):
                     raise UnusableAnswer(str(error)) from error
                 if error.kind == "overflow":
-                    room = int(SHRINK * len(composed(parts, room)[0].encode(errors="replace")))
-                    if not composed(parts, room)[1]:
+                    room = int(SHRINK * len(composed(parts, room).text.encode(errors="replace")))
+                    if not composed(parts, room).cut:
                         raise UnusableAnswer(f"{error} Nothing of it can be left out.") from error
                 self.context.say(f"\n{error} It is asked once more.\n")
         raise AssertionError("the last question is answered or raises")
 
     def _asked(self, system: str, parts: Sequence[Part], after: Sequence[Message], room: int | None) -> Answer:
-        text, cut = composed(parts, room)
-        if cut:
-            self.context.say(f"The question was too long for the model; {cut} of its parts were cut or left out.\n")
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": text}, *after]
+        asked = composed(parts, room)
+        if asked.cut:
+            self.context.say(f"The question was too long for the model; {asked.cut} of its parts were cut or left out.\n")
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": asked.text}, *after]
         wanted = Allowance(self.choice.max_tokens, self.choice.seconds)
         used = _sum(self.context.state.usage, self.usage)
         used = used.model_copy(update={"wall_s": used.wall_s + self.clock() - self.began})
@@ -89,10 +90,10 @@ class Session:
             answer = client.ask(question, self.price, self.context.say, self.context.cancelled, self.clock)
         except ModelError as error:
             self.usage = _sum(self.usage, error.usage)
-            self._keep(messages, error.usage, began, error=str(error))
+            self._keep(messages, cited(asked.titles), error.usage, began, error=str(error))
             raise
         self.usage = _sum(self.usage, answer.usage)
-        self._keep(messages, answer.usage, began, answer)
+        self._keep(messages, cited(asked.titles), answer.usage, began, answer)
         return answer
 
     def _room(self, system: str) -> int | None:
@@ -103,9 +104,16 @@ class Session:
         return max(0, int(tokens * BYTES_A_TOKEN) - len(system.encode()))
 
     def _keep(
-        self, messages: Sequence[Message], usage: Usage, began: float, answer: Answer | None = None, error: str = ""
+        self,
+        messages: Sequence[Message],
+        pages: Sequence[str],
+        usage: Usage,
+        began: float,
+        answer: Answer | None = None,
+        error: str = "",
     ) -> None:
-        """Question and answer become a blob of the run, without secrets; an event and the log say what they cost."""
+        """Question and answer become a blob of the run, without secrets; an event and the log say what they cost and which
+        pages of the handbook went with the question."""
         counted = answer is not None and answer.counted
         asked = {
             "role": self.role,
@@ -119,6 +127,7 @@ class Session:
             "finish": answer.finish if answer else "",
             "tries": answer.tries if answer else 1,
             "error": error,
+            "pages": list(pages),
         }
         whole = {**asked, "prompts": self.prompts.version, "messages": list(messages), "answer": answer.text if answer else ""}
         text = json.dumps(whole, ensure_ascii=False, indent=1)
@@ -128,10 +137,10 @@ class Session:
         if answer is None:
             return
         money = f"${usage.money:.4f}" if self.price else "of unknown price (money is not enforced)"
-        about = "" if counted else "about "
+        about, read = "" if counted else "about ", f"; handbook: {', '.join(pages)}" if pages else ""
         self.context.say(
             f"\n[{self.role}: {self.choice.model}, {about}{usage.tokens_in} tokens in, {about}{usage.tokens_out} out, {money}, "
-            f"{answer.seconds:.1f} s; kept as {ref.sha256[:12]}]\n"
+            f"{answer.seconds:.1f} s; kept as {ref.sha256[:12]}{read}]\n"
         )
 
 
