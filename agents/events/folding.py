@@ -146,6 +146,7 @@ def _asked(view: View, event: Event) -> dict[str, Any]:
         money=before.money + float(p["money"]),
         price_known=before.price_known and bool(p["price_known"]),
         seconds=before.seconds + float(p["seconds"]),
+        pages=tuple(dict.fromkeys([*before.pages, *map(str, p.get("pages") or ())])),
     )
     return {"asked": view.asked | {role: after}}
 

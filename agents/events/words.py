@@ -24,7 +24,7 @@ EventKind = Literal[
     "control.changed",  # ControlView
     "usage.changed",  # UsageView
     "model.asked",  # one question to a model: role, model, tokens_in, tokens_out, money, price_known, counted, seconds, finish,
-    # tries, error, blob: where question and answer lie
+    # tries, error, pages of the handbook that went with it, blob: where question and answer lie
     "replay.changed",  # ReplayView
     "log.lines",  # {"stream": str, "text": str}; coalesced, at most 10 a second per stream
     "run.finished",  # ResultView
@@ -145,7 +145,8 @@ class UsageView(Contract):
 
 
 class AskedView(Contract):
-    """What a role's questions to its model came to so far. `money`: dollars, of those questions whose price is known."""
+    """What a role's questions to its model came to so far. `money`: dollars, of those questions whose price is known; `pages`:
+    of the handbook, by name, that went with any of them."""
 
     model: str
     questions: int = 0
@@ -155,6 +156,7 @@ class AskedView(Contract):
     money: float = 0.0
     price_known: bool = True
     seconds: float = 0.0
+    pages: tuple[str, ...] = ()
 
 
 class ReplayView(Contract):

@@ -25,7 +25,7 @@ def words(text: str) -> list[str]:
 
 
 def _short(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "as")) else word
 
 
 class Index:

@@ -11,8 +11,10 @@ from functools import lru_cache
 from agents.handbook.page import BOTTLENECKS, FAMILIES, Page, pages
 from agents.handbook.ranking import Index, words
 
-TITLE, TOPIC, NAMED = 3.0, 3.0, 2.0  # how much a word counts in a title and under topics; an operation, a bottleneck
-BOUND, OP = 2.0, 3.0  # weights in a query, beside 1 for a word
+TITLE, TOPIC = 3.0, 3.0  # how much a word counts in a title and under topics, beside 1 in prose
+FIRST, NAMED = 4.0, 1.5  # an operation or a bottleneck that a page names first, or later
+BOUND, OP = 2.0, 3.0  # weights in a query, beside what a situation gives its words
+LEAST = 0.35  # of the best page's score; what fits less is noise beside it
 
 # PyTorch's operators, without namespace and underscores, by the family that the pages speak of.
 _MEMBERS = {
@@ -46,8 +48,7 @@ _BACKENDS = re.compile(r"^(native|cudnn|mkldnn|miopen|slow|efficient)_")
 
 def family_of(op: str) -> str | None:
     """The family of an operator as a graph or a profile names it: `aten::_softmax`, `aten.native_layer_norm.default`."""
-    name = re.sub(r"^(\w+::|aten\.)", "", op).partition(".")[0].strip("_").lower()
-    bare = _BACKENDS.sub("", name).removesuffix("_backward")
+    bare = _bare(op)
     if bare in FAMILIES:
         return bare
     if "dot_product" in bare or "flash_attention" in bare or "efficient_attention" in bare:
@@ -55,6 +56,11 @@ def family_of(op: str) -> str | None:
     if "pool" in bare:
         return "pooling"
     return _FAMILY.get(bare)
+
+
+def _bare(op: str) -> str:
+    name = re.sub(r"^(\w+::|aten\.)", "", op).partition(".")[0].strip("_").lower()
+    return _BACKENDS.sub("", name).removesuffix("_backward")
 
 
 @dataclass(frozen=True)
@@ -69,10 +75,11 @@ class Situation:
 
 
 def fitting(situation: Situation, most: int) -> list[Page]:
-    """The pages that fit best, the best first, at most so many; only such as hold for the target."""
+    """The pages that fit best, the best first, at most so many; only such as hold for the target. The same each time."""
     by_name = {page.name: page for page in pages()}
     among = [name for name, page in by_name.items() if page.fits(situation.target)]
-    return [by_name[name] for name, _ in _index().ranked(_query(situation), among)[:most]]
+    ranked = _index().ranked(_query(situation), among)[:most]
+    return [by_name[name] for name, score in ranked if score >= LEAST * ranked[0][1]]
 
 
 def _query(situation: Situation) -> dict[str, float]:
@@ -89,6 +96,9 @@ def _query(situation: Situation) -> dict[str, float]:
     for op, weight in situation.ops.items():
         if family := family_of(op):
             shares[family] += weight
+        else:
+            for word in words(_bare(op)):
+                ask(word, min(1.0, weight))
     for family, weight in shares.items():
         ask(f"op:{family}", OP * min(1.0, weight))
     for klass in situation.bottlenecks:
@@ -110,6 +120,6 @@ def _counts(page: Page) -> dict[str, float]:
         for word in words(text):
             counts[word] += weight
     for kind, names in (("op", page.ops), ("bottleneck", page.bottlenecks)):
-        for name in names:
-            counts[f"{kind}:{name}"] += NAMED
+        for at, name in enumerate(names):
+            counts[f"{kind}:{name}"] += NAMED if at else FIRST
     return dict(counts)
