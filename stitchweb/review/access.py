@@ -27,7 +27,7 @@ from stitchweb.review.models import (
     Rubric,
     Seen,
 )
-from stitchweb.runs.models import Control
+from stitchweb.runs.models import Control, Run
 from stitchweb.teams.access import MANAGERS, REVIEWERS, Person, require_role, role_of, teams_for
 
 
@@ -103,9 +103,10 @@ def adjudicates(user: Person, project: Project) -> bool:
 
 def strange_to(user: Person) -> ItemQuerySet:
     """Items of no run that the person owns, steered or wrote as a better candidate: those that they may judge."""
-    steered = Control.objects.filter(run=OuterRef("run"), user=user.pk)
+    steered = Control.objects.filter(user=user.pk).order_by().values("run")
     wrote = Hunch.objects.filter(assignment__user=user.pk, kept_as__isnull=False).values("kept_as")
-    return Item.objects.filter(~Exists(steered), Q(run__owner=None) | ~Q(run__owner=user.pk)).exclude(run__in=wrote)
+    own = Run.objects.filter(owner=user.pk).order_by().values("pk")
+    return Item.objects.exclude(run__in=own).exclude(run__in=steered).exclude(run__in=wrote)
 
 
 def _opened_to(user: Person) -> Q:
@@ -151,15 +152,16 @@ def blind_to(user: Person) -> ItemQuerySet:
     An item leaves by being scored or skipped, here or in another project, when all its labels are in, when its project closes,
     and when the person scores there no more.
     """
-    mine = Assignment.objects.filter(item=OuterRef("pk"), user=user.pk)
-    holds, left = Exists(mine.filter(state=Held.RESERVED)), Exists(mine.filter(state=Held.EXPIRED))
+    # Of whole sets, which a database makes once: a queue may be long, and every page of programs and runs asks this.
+    mine = Assignment.objects.filter(user=user.pk).order_by().values("item")
+    holds, left = Q(pk__in=mine.filter(state=Held.RESERVED)), Q(pk__in=mine.filter(state=Held.EXPIRED))
     to_come = Q(taken__lt=F("wanted")) | Q(Exists(Assignment.objects.filter(item=OuterRef("pk"), state=Held.RESERVED)))
-    fresh = (Q(left) | ~Q(sha256__in=handed_to(user))) & ~_opened_to(user)
+    fresh = (left | ~Q(sha256__in=handed_to(user))) & ~_opened_to(user)
     return (
         strange_to(user)
         .filter(project__in=parts_of(user).values("project"))
         .exclude(project__state=ProjectState.CLOSED)
-        .filter(Q(holds) | (fresh & to_come))
+        .filter(holds | (fresh & to_come))
     )
 
 
@@ -182,9 +184,11 @@ def was_open_to(user: Person, item: Item) -> bool:
 def closed_programs(user: Person) -> QuerySet[Program, int]:
     """Programs whose candidates the person scores blind, and those with the same text that are not the person's own. All their
     runs are closed with them: another run may hold the same candidate with its verdict."""
-    items = blind_to(user).order_by()
-    same = Q(revisions__sha256__in=items.values("run__revision__sha256")) & (Q(created_by=None) | ~Q(created_by=user.pk))
-    rows = Program.objects.filter(Q(pk__in=items.values("run__revision__program")) | same)
+    runs = blind_to(user).order_by().values("run")
+    texts = Revision.objects.filter(runs__in=runs).order_by().values("sha256")
+    # The own programs are asked about last: who has none has the long list of items gone through once.
+    others = Q(created_by=None) | ~Q(created_by=user.pk) | Q(revisions__runs__in=runs)
+    rows = Program.objects.filter(others, revisions__sha256__in=texts)
     return rows.order_by().values_list("pk", flat=True)
 
 
