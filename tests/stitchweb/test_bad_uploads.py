@@ -168,7 +168,7 @@ BAD = {
     "more inputs than the form builds": text(BARE, "There are 9 inputs", "inputs form", shape=["4"] * 9, dtype=["float32"] * 9),
     # options that mean nothing
     "an unknown target": text(REFERENCE, "toaster is not one of the available choices", PICK, target="toaster"),
-    "an unknown engineer": text(REFERENCE, "Planner", "There is no such model", planner="root"),
+    "an unknown engineer": text(REFERENCE, "Planner: There is no such model", f"{PICK} the list", planner="root"),
     "an unknown protocol": text(REFERENCE, "Protocol", f"{PICK} strict", protocol="none"),
     "no attempts": text(REFERENCE, "Attempts", "from 1 to 200", attempts="0"),
     "a negative budget": text(REFERENCE, "Wall time, min", "from 0.1 to 1440", minutes="-5"),
