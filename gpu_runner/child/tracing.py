@@ -39,7 +39,7 @@ class _Trace(TorchDispatchMode):
                 {
                     "spread": float(flat.double().max() - flat.double().min()),
                     "given": max(float(a.detach().abs().max()) for a in given),
-                    "same": any(a.shape == first.shape and torch.equal(a, first) for a in given),
+                    "same": any(_same(a, first) for a in given),
                     "halves": _rms((first[:half] - first[half:]).detach().double().cpu()) if half else None,
                 },
             ))  # fmt: skip
@@ -52,8 +52,9 @@ def trace(it: Reference, inputs: list[Any], seed: int) -> dict[str, Any]:
     found = []
     for values in (inputs, it.inputs(seed)):
         state.restore(it.model, it.current)
+        moved = tensors.map_tensors(values, lambda t: t.to(it.device))
         with _Trace() as seen:
-            it.forward(tensors.map_tensors(values, lambda t: t.to(it.device)))
+            it.forward(moved)
         found.append(seen.rows)
     state.restore(it.model, it.current)
     rows = []
@@ -62,6 +63,11 @@ def trace(it: Reference, inputs: list[Any], seed: int) -> dict[str, Any]:
             break
         rows.append({"op": name, "rms": _rms(a), "change": _rms(a - b), **facts})
     return {"operations": rows}
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Values of two devices, as a constant's and the result that it was moved into, are not compared."""
+    return a.shape == b.shape and a.device == b.device and torch.equal(a, b)
 
 
 def _rms(t: torch.Tensor) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runner.contracts import PROTOCOLS, CandidateFiles, CheckReport, CheckTask, Label, Source, TimeTask, TimingReport
+from gpu_runner.contracts import PROTOCOLS, AnalyseTask, CandidateFiles, CheckReport, CheckTask, Label, Source, TimeTask, TimingReport
 from gpu_runner.device import cuda_target, device_of
 from gpu_runner.job import Job
 from gpu_runner.sanitizers.findings import Sanitized, What, offence
@@ -125,6 +125,15 @@ def test_a_launch_that_fails_is_seen_whatever_the_result_looks_like(judged, what
 def test_an_error_that_the_program_clears_is_its_own_affair(judged):
     report = judged(candidate(launch=f"{LAUNCH} {FAILED['too many threads']} cudaGetLastError();"))
     assert report.verdict == "verified", report.sentence
+
+
+def test_what_hides_the_inputs_is_found_where_tensors_lie_on_two_devices(hands):
+    """A scalar that the program makes is the host's, what it is added to the device's."""
+    body = "return torch.cat([x.clamp(5, 5), x.clamp(5, 5)]) + torch.tensor([1.0]).expand(1024, 1000).to(x.device)"
+    source = Source(text=REFERENCE.replace("return x * 2 + 1", body))
+    found = hands.perform(AnalyseTask(target=target(), source=source))
+    assert found.refusal is None
+    assert found.degenerate, "the answer is the same whatever the inputs say"
 
 
 @pytest.fixture(scope="module")
