@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runner.contracts import PROTOCOLS, AnalyseTask, CandidateFiles, CheckReport, CheckTask, Label, Source, TimeTask, TimingReport
+from gpu_runner.contracts import (
+    PROTOCOLS,
+    AnalyseTask,
+    CandidateFiles,
+    CheckReport,
+    CheckTask,
+    Label,
+    Source,
+    TimeTask,
+    TimingReport,
+)
 from gpu_runner.device import cuda_target, device_of
 from gpu_runner.job import Job
 from gpu_runner.sanitizers.findings import Sanitized, What, offence
@@ -133,7 +143,7 @@ def test_what_hides_the_inputs_is_found_where_tensors_lie_on_two_devices(hands):
     source = Source(text=REFERENCE.replace("return x * 2 + 1", body))
     found = hands.perform(AnalyseTask(target=target(), source=source))
     assert found.refusal is None
-    assert found.degenerate, "the answer is the same whatever the inputs say"
+    assert found.nulls, "the answer is the same whatever the inputs say"
 
 
 @pytest.fixture(scope="module")
