@@ -72,7 +72,7 @@ def _parts(context: Context, role: Role, looked_up: Situation) -> list[Part]:
 
 
 def _part(page: Page, kernel: bool) -> Part:
-    return Part(f"{TITLE}{page.name}", f"{page.title}\n\n{page.text if kernel else page.prose}", weight=1)
+    return Part(f"{TITLE}{page.name}", f"{page.title}\n\n{page.text if kernel else page.prose}", weight=1, whole=True)
 
 
 def _spare(context: Context, role: Role) -> int:

@@ -62,12 +62,13 @@ def prompts_of(context: Context) -> Prompts:
 @dataclass(frozen=True)
 class Part:
     """One part of a question. `data`: written by others, so put between marks. `weight`: what has the least goes first when
-    room is short; a part of weight 0 always stays whole."""
+    room is short, of equal ones the later; a part of weight 0 always stays whole. `whole`: left out rather than cut."""
 
     title: str
     text: str
     data: bool = False
     weight: int = 0
+    whole: bool = False
 
     @property
     def shown(self) -> str:
@@ -95,11 +96,11 @@ def composed(parts: Sequence[Part], room: int | None = None) -> Composed:
         return sum(len(part.shown.encode(errors="replace")) for part in kept)
 
     for shorten in (True, False):
-        for part in sorted((part for part in kept if part.weight), key=lambda part: part.weight):
+        for part in sorted((part for part in reversed(kept) if part.weight), key=lambda part: part.weight):
             if room is None or size() <= room:
                 break
             at = next(i for i, one in enumerate(kept) if one.title == part.title)
-            if not shorten:
+            if part.whole or not shorten:
                 del kept[at]
             elif len(part.text) > SHORT:
                 kept[at] = replace(part, text=part.text[:SHORT] + "\n… (cut: no room)")
