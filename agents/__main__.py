@@ -84,6 +84,10 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--mode", choices=[str(m) for m in Mode], default=str(Mode.EVAL))
         command.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
         command.add_argument("--require-own-kernels", action="store_true", help="reject programs that call libraries alone")
+        command.add_argument(
+            "--profiles", choices=["full", "brief"], default="full" if command is one else "brief",
+            help="full: under every profiler of a GPU's machine; brief: under torch.profiler alone (default: %(default)s)",
+        )  # fmt: skip
         command.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
     return parser
 
@@ -103,6 +107,7 @@ def _options(given: argparse.Namespace, seconds: float, target: str, models: Mod
         mode=Mode(given.mode),
         precision=Precision(given.precision),
         require_own_kernels=given.require_own_kernels,
+        brief_profiles=given.profiles == "brief",
         budget=budget_of(given, seconds),
     )
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,20 +66,37 @@ class Turns:
 
     def __init__(self, hands: Hands, device: threading.Lock, cancelled: Callable[[], bool]) -> None:
         self._hands, self._device, self._cancelled = hands, device, cancelled
+        self.seconds: dict[str, float] = {}  # by the kind of a task; "waiting": for the device
 
     def perform(
         self, task: Task, progress: Callable[[Progress], None] = lambda p: None, cancelled: Callable[[], bool] = lambda: False
     ) -> Report:
         """See `gpu_runner.hands.Hands`."""
         if isinstance(task, BuildTask):
-            return self._hands.perform(task, progress, cancelled)
-        while not self._device.acquire(timeout=0.5):
-            if cancelled() or self._cancelled():
-                raise Cancelled
+            with self._clocked(task.kind):
+                return self._hands.perform(task, progress, cancelled)
+        with self._clocked("waiting"):
+            while not self._device.acquire(timeout=0.5):
+                if cancelled() or self._cancelled():
+                    raise Cancelled
         try:
-            return self._hands.perform(task, progress, cancelled)
+            with self._clocked(task.kind):
+                return self._hands.perform(task, progress, cancelled)
         finally:
             self._device.release()
+
+    @contextmanager
+    def _clocked(self, kind: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[kind] = self.seconds.get(kind, 0.0) + time.monotonic() - began
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """`seconds`, rounded, for a result line."""
+        return {kind: round(seconds, 2) for kind, seconds in self.seconds.items()}
 
 
 def benchmark(
@@ -116,7 +133,8 @@ def benchmark(
             def work() -> Line:
                 mine = free.get()
                 try:
-                    return _one(path, name, options, share, Turns(mine, device, cancelled), cancelled, clock)
+                    turns = Turns(mine, device, cancelled)
+                    return _one(path, name, options, share, turns, cancelled, clock) | {"seconds": turns.spent}
                 finally:
                     free.put(mine)
 

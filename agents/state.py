@@ -115,6 +115,7 @@ class Options(Contract):
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
     require_own_kernels: bool = False  # a right program that calls libraries alone is rejected
+    brief_profiles: bool = False  # under torch.profiler alone
     budget: Budget = Budget()
     target_speedup: float | None = None  # stop when the best beats its baseline by this ratio
     approve_plan: bool = False

@@ -111,7 +111,7 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
         # The first one may be taken from before; whoever asks for another wants a new one.
         fresh = state.reference_profile is not None
         return ProfileTask(target=target, limits=limits, source=source, candidate=files, mode=mode, precision=precision,
-                           fresh=fresh)  # fmt: skip
+                           fresh=fresh, brief=options.brief_profiles)  # fmt: skip
     if files is None:
         raise ValueError(f"a {step.kind} step needs a candidate, and this one names none")
     if step.kind == "build":

@@ -78,7 +78,8 @@ class TimeTask(_Task):
 class ProfileTask(_Task):
     """Profile the candidate, or the reference where none is given. Answered by `ProfileReport`.
 
-    `fresh`: measure also where a profile of the same reference, device and versions is kept.
+    `fresh`: measure also where a profile of the same reference, device and versions is kept. `brief`: under torch.profiler
+    alone; on a GPU each further profiler starts processes of its own, which import torch again.
     """
 
     kind: Literal["profile"] = "profile"
@@ -87,6 +88,7 @@ class ProfileTask(_Task):
     mode: Mode = Mode.EVAL
     precision: Precision = Precision.AS_REFERENCE
     fresh: bool = False
+    brief: bool = False
 
 
 Task = Annotated[AnalyseTask | BuildTask | CheckTask | TimeTask | ProfileTask, Field(discriminator="kind")]

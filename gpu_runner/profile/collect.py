@@ -49,7 +49,8 @@ def perform_profile(job: Job, task: ProfileTask, session: Session) -> ProfileRep
             job.stage("taking the profile that was measured before")
             return _report(role, _on(known, device_info(task.target)), None, cached=True)
         report = _measured(job, task, session, role)
-        if report.status == "measured" and report.summary is not None and not _disturbed(report.summary):
+        brief = task.brief and device_info(task.target).kind == "gpu"
+        if not brief and report.status == "measured" and report.summary is not None and not _disturbed(report.summary):
             report.summary["target"]["call_ns"] = call_ns
             kept.save(name, report.summary)
         return report
@@ -118,21 +119,27 @@ def _collected(
     sha = task.candidate.sha256 if task.candidate is not None else task.source.sha256
     summary, coverage = summarise(role, answer, device, sha, work)
     if device.kind == "gpu":
-        iterations = answer.get("iterations")
-        trace = collectors.nsys(iterations if isinstance(iterations, int) and 0 < iterations <= 1000 else LEAST)
-        if trace is not None and trace.gpu:
-            summary = around(summary, summarise_gpu(trace, role=role, sha256=sha))
-        worth = worth_counters(summary)[:MOST_COUNTED] if summary["source"]["status"] != "unavailable" else []
-        if counted := collectors.ncu(worth):
-            attach(summary, counted)
-        missing = next((c.outcome for c in collectors.done if c.tool == "ncu" and c.outcome.status != "measured"), None)
-        if missing is not None and summary["figures"]["counters"]["status"] != "measured":
-            summary["figures"]["counters"] = {"status": "unavailable", "reason": missing.sentence}
+        if not task.brief:
+            iterations = answer.get("iterations")
+            trace = collectors.nsys(iterations if isinstance(iterations, int) and 0 < iterations <= 1000 else LEAST)
+            if trace is not None and trace.gpu:
+                summary = around(summary, summarise_gpu(trace, role=role, sha256=sha))
+            _count(summary, collectors)
         estimates.attach_to_kernels(summary, work)
     cache = answer.get("cache_bytes") if device.kind == "gpu" else llc_bytes()
     summary["roof"] = estimates.roof(summary, cache if isinstance(cache, int) else None)
     summary["collectors"] = [step.said() for step in collectors.done]
     return summary, coverage
+
+
+def _count(summary: dict[str, Any], collectors: Collectors) -> None:
+    """Read the counters of the kernels where they tell most, or say in the summary why there are none."""
+    worth = worth_counters(summary)[:MOST_COUNTED] if summary["source"]["status"] != "unavailable" else []
+    if counted := collectors.ncu(worth):
+        attach(summary, counted)
+    missing = next((c.outcome for c in collectors.done if c.tool == "ncu" and c.outcome.status != "measured"), None)
+    if missing is not None and summary["figures"]["counters"]["status"] != "measured":
+        summary["figures"]["counters"] = {"status": "unavailable", "reason": missing.sentence}
 
 
 def summarise(

@@ -132,6 +132,9 @@ def test_builds_run_side_by_side_and_what_measures_runs_alone(folder: Path, engi
     two = [path for path in programs(folder) if path.name in ("a.py", "c.py")]
     result = list(benchmark(folder, two, options(engineer), 100.0, [Watched(), Watched()]))
     assert sorted(line["verdict"] for line in result) == ["verified", "verified"]
+    for line in result:
+        assert line["seconds"].keys() == {"waiting", "analyse", "profile", "build", "check", "time"}
+        assert line["seconds"]["check"] >= 0.01
 
 
 def test_a_run_that_breaks_our_own_code_costs_one_line(

@@ -14,7 +14,7 @@ from agents.engineers.scripted import Scripted
 from agents.loop import apply, next_step
 from agents.state import Broken, Budget, Candidate, Coded, Decision, Planned, State, Step, Todo, Unusable
 from agents.steps import files_of, hand_made, loop_protocol, outcome_of, source_of, task_for, think
-from gpu_runner.contracts import PROTOCOLS, BuildReport, CandidateFiles, CheckTask, TimeTask, Verdict
+from gpu_runner.contracts import PROTOCOLS, BuildReport, CandidateFiles, CheckTask, ProfileTask, TimeTask, Verdict
 from gpu_runner.hands import Cancelled
 from tests.agents.loop_world import FakeHands, new_state, options, program, scripted_name, todo
 
@@ -78,6 +78,15 @@ def test_every_check_of_a_run_asks_for_own_kernels_where_the_run_does(required: 
     for task in (inside, at_the_end):
         assert isinstance(task, CheckTask)
         assert task.require_own_kernels is required
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_profile_is_as_brief_as_the_run_asks(brief: bool) -> None:
+    blobs = MemoryBlobs()
+    state = new_state(options().model_copy(update={"brief_profiles": brief}), blobs)
+    task = task_for(Step(index=0, kind="profile"), state, blobs)
+    assert isinstance(task, ProfileTask)
+    assert task.brief is brief
 
 
 def test_no_task_is_made_of_a_thought() -> None:
