@@ -58,7 +58,8 @@ class Provider(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["team", "name"], name="one_provider_per_name"),
             models.CheckConstraint(
-                condition=models.Q(kind=SERVER) ^ models.Q(api_base=""), name="only_servers_have_a_base_url"
+                condition=models.Q(kind=SERVER) & ~models.Q(api_base="") | ~models.Q(kind=SERVER) & models.Q(api_base=""),
+                name="only_servers_have_a_base_url",
             ),
         ]
 

@@ -59,7 +59,8 @@ class RoleChoice:
 class OptionsForm(forms.Form):
     """Target, engineers, budget and policy. Every field has a default, so an empty form is a good run.
 
-    `models`: those that the person may choose of; `defaults`: role to the number of the one it has at first.
+    `models`: those that the person may choose of; `defaults`: role to the number of the one it has at first; `name_teams`: the
+    person is in several, so each model says whose it is.
     """
 
     target = forms.ChoiceField(choices=[(t, t) for t in TARGETS], initial="cpu")
@@ -79,10 +80,16 @@ class OptionsForm(forms.Form):
     approve_plan = forms.BooleanField(required=False)
 
     def __init__(
-        self, data: Any = None, models: Iterable[TeamModel] = (), defaults: Mapping[str, int] = {}, **more: Any
+        self,
+        data: Any = None,
+        models: Iterable[TeamModel] = (),
+        defaults: Mapping[str, int] = {},
+        *,
+        name_teams: bool = False,
+        **more: Any,
     ) -> None:
         super().__init__(data, **more)
-        self.models = list(models)
+        self.models, self.name_teams = list(models), name_teams
         for role, _ in ROLES:
             self.fields[role].models = {model.pk: model for model in self.models}  # type: ignore[attr-defined]
             self.fields[role].initial = str(defaults.get(role, OFFLINE))
@@ -131,10 +138,9 @@ class OptionsForm(forms.Form):
         }
 
     def _role(self, role: str, label: str) -> RoleChoice:
-        teams = {model.provider.team_id for model in self.models}
         groups = []
         for provider, models in groupby(self.models, lambda model: model.provider):
-            name = f"{provider.team}: {provider}" if len(teams) > 1 else str(provider)
+            name = f"{provider.team}: {provider}" if self.name_teams else str(provider)
             groups.append((name, [(str(m.pk), m.name, "" if m.price else "price not known") for m in models]))
         return RoleChoice(role, label, ABOUT_ROLES[role], self.chosen(role) or OFFLINE, groups)
 

@@ -86,7 +86,7 @@ def test_the_connection_goes_to_the_address_that_was_judged() -> None:
 
         def once(host: str, port: int) -> list[str]:
             asked.append(host)
-            return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.9"]
+            return ["::1", "127.0.0.1"] if len(asked) == 1 else ["127.0.0.9"]  # nothing answers at the first
 
         answer = ask(question(server, Guard(("models.invalid",), look_up=once)))
     assert answer.text == "Hello."

@@ -20,9 +20,11 @@ from stitchweb.llm.models import Provider, TeamModel, TeamPrompt
 from stitchweb.llm.services import add_provider, save_model
 from stitchweb.runs.management.commands.up import Command
 from stitchweb.runs.models import Blob, Event, Job, Run
+from stitchweb.teams.models import Role
+from stitchweb.teams.services import set_role
 from tests.agents.loop_world import FakeHands
 from tests.agents.model_server import ModelServer, Say
-from tests.conftest import World, build_world
+from tests.conftest import REFERENCE, World, build_world
 from tests.stitchweb import model_story
 from tests.stitchweb.conveyor import Conveyor
 from tests.stitchweb.test_models_pages import client_of
@@ -236,3 +238,14 @@ def test_a_teams_prompts_are_those_its_runs_ask_with(world: World, conveyor: Con
         systems = [body["messages"][0]["content"] for body in server.requests]
     assert systems[0] == "You are the Planner of cpu, and brief.\n"
     assert fresh(run).verdict == "verified"
+
+
+def test_an_upload_into_another_team_cannot_use_the_models_of_the_first(world: World, conveyor: Conveyor) -> None:
+    set_role(world.others, world.owner, Role.MEMBER)
+    model = save_model(add_provider(world.owner, world.team, "House", "openai", "", KEY), None, {"name": "m"})
+    client = client_of(world.owner)
+    assert "Kernel crew: House" in client.get("/upload/").content.decode()
+    answer = client.post("/upload/", FORM | {"text": REFERENCE, "team": world.others.slug, "coder": model.pk})
+    assert answer.status_code == 422
+    assert "The coder&#x27;s model openai/m is none of this team&#x27;s" in answer.content.decode()
+    assert not Run.objects.exists()

@@ -13,6 +13,7 @@ from agents.engineers.llm.handbook import cited
 from agents.engineers.llm.prompts import Part, composed, prompts_of
 from agents.llm import client
 from agents.llm.client import Answer, Message, Price, Question, known_price
+from agents.llm.doors import Door
 from agents.llm.failures import AGAIN, ModelError
 from agents.llm.keys import NoKey, without_secrets
 from agents.llm.tokens import BYTES_A_TOKEN, tokens_of
@@ -35,11 +36,8 @@ class Session:
         choice = self.context.state.options.models.get(self.role)
         if choice is None:
             raise UnusableAnswer(f"No model is chosen for the {self.role}; name one with --model, or take another engineer.")
-        try:
-            self.door = self.context.doors(choice)
-        except NoKey as error:
-            raise UnusableAnswer(str(error)) from error
         self.choice: ModelChoice = choice
+        self.door = self._door()
         self.prompts = prompts_of(self.context)
         self.context.say(f"The {self.role} asks {choice.model}{f' at {choice.api_base}' if choice.api_base else ''}.\n")
         self.price = _price(choice)
@@ -65,6 +63,13 @@ class Session:
                 self.context.say(f"\n{error} It is asked once more.\n")
         raise AssertionError("the last question is answered or raises")
 
+    def _door(self) -> Door:
+        """How the model is reached now: opened for each question, since a key may be changed between two."""
+        try:
+            return self.context.doors(self.choice)
+        except NoKey as error:
+            raise UnusableAnswer(str(error)) from error
+
     def _asked(self, system: str, parts: Sequence[Part], after: Sequence[Message], room: int | None) -> Answer:
         asked = composed(parts, room)
         if asked.cut:
@@ -74,6 +79,7 @@ class Session:
         used = _sum(self.context.state.usage, self.usage)
         used = used.model_copy(update={"wall_s": used.wall_s + self.clock() - self.began})
         allowed = allowance(self.context.state.options.budget, used, tokens_of(messages), wanted, self.price)
+        self.door = self._door()
         question = Question(
             model=self.choice.model,
             messages=messages,

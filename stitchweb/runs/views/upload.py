@@ -76,8 +76,8 @@ def _revision_to_change(request: HttpRequest) -> Revision | None:
 
 def _options(user: Person, data: Any = None) -> OptionsForm:
     """The options with the models of all teams that the person starts runs in, and the defaults of the first of them."""
-    models, team = list(models_to_run(user)), teams_for(user, WORKERS).order_by("pk").first()
-    return OptionsForm(data, models, defaults_of(team) if team and models else {})
+    models, teams = list(models_to_run(user)), list(teams_for(user, WORKERS).order_by("pk"))
+    return OptionsForm(data, models, defaults_of(teams[0]) if models else {}, name_teams=len(teams) > 1)
 
 
 def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status: int = 200, **more: Any) -> HttpResponse:

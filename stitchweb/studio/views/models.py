@@ -147,4 +147,4 @@ def test(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             messages.success(request, f"{model.name} is being asked. Reload this page for its answer.")
             return redirect("team-models", slug)
     context = context_of(request.user, model.provider.team) | {"m": model, "asked": asked(model)}
-    return render(request, "studio/test.html", context)
+    return render(request, "studio/row.html", context)
