@@ -126,19 +126,3 @@ def test_two_score_and_one_settles_by_what_a_screen_reader_is_told(browser: Brow
     page.get_by_text("this one counts").wait_for(timeout=WAIT)
     sounds_right(page)
     page.context.close()
-
-
-def test_every_review_page_has_a_name_for_all_that_can_be_acted_on(browser: Browser, site: Site) -> None:
-    found, readers = {}, {}
-    for name, (who, path) in site.everybody.items():
-        if not name.startswith("review"):
-            continue
-        if who not in readers:
-            readers[who] = opened(browser, site, who=who)
-        readers[who].goto(site.base + path)
-        if bad := nameless(readers[who]):
-            found[name] = bad
-    assert found == {}
-    assert len(readers) > 3
-    for page in readers.values():
-        page.context.close()
