@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agents.engineers.llm.prompts import ours
 from stitchweb.llm.access import (
     CHANGE,
     SEE,
@@ -27,6 +26,7 @@ from stitchweb.llm.services import Refused, save_model, set_defaults
 from stitchweb.programs.forms import form_problems
 from stitchweb.programs.uploads import Problem
 from stitchweb.studio.forms import DefaultsForm, ModelForm
+from stitchweb.studio.prompt_names import in_order, named
 from stitchweb.studio.trying import asked, send_test
 from stitchweb.teams.access import Person, role_of, teams_for
 from stitchweb.teams.models import Team
@@ -70,7 +70,7 @@ def _overview(request: HttpRequest, team: Team, form: DefaultsForm | None = None
         "models": models,
         "roles": [{"name": role, "label": label, "chosen": form.values()[role]} for role, label in ROLES],
         "problems": problems,
-        "prompts": [(name, name in own) for name in ours()],
+        "prompts": [(name, named(name)[0], name in own) for name in in_order()],
     }
     return render(request, "studio/models.html", context, status=422 if problems else 200)
 

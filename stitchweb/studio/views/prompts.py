@@ -21,26 +21,12 @@ from stitchweb.runs.access import run_for, runs_for
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.diffs import file_diff
 from stitchweb.runs.models import Run
+from stitchweb.studio.prompt_names import in_order, named
 from stitchweb.studio.views.models import context_of
 from stitchweb.teams.access import Person
 from stitchweb.teams.models import Team
 
-ABOUT = {
-    "planner": ("Planner", "what it is for, what it gets, and the form of its list"),
-    "coder": ("Coder", "the rules of a candidate and the form of an answer"),
-    "coder_from_scratch": ("Coder, first program", "added where there is nothing to build on"),
-    "coder_feedback": ("Coder, after an attempt", "added where a candidate is repaired or refined"),
-    "verifier": ("Verifier", "how a candidate is judged and what the routes mean"),
-    "target_cpu": ("Target: the CPU", "filled into the Coder's text"),
-    "target_cuda": ("Target: an NVIDIA GPU", "filled into the Coder's text"),
-    "repair": ("Repair", "said once after an answer that could not be read"),
-}
 MOST_RUNS = 30
-
-
-def title_of(name: str) -> str:
-    """What a prompt is called on pages."""
-    return ABOUT.get(name, (name.replace("_", " ").capitalize(), ""))[0]
 
 
 @login_required
@@ -50,12 +36,10 @@ def prompts(request: HttpRequest, slug: str) -> HttpResponse:
     team = team_to_see(request.user, slug)
     own = {p.name: p for p in TeamPrompt.objects.filter(team=team).select_related("changed_by")}
     rows = []
-    for name, text in ours().items():
-        mine = own.get(name)
-        diff = file_diff(f"{name}.md", text, mine.text) if mine else None
-        rows.append({"name": name, "title": title_of(name), "about": ABOUT.get(name, ("", ""))[1], "own": mine, "diff": diff})
-    order = list(ABOUT)
-    rows.sort(key=lambda row: order.index(row["name"]) if row["name"] in ABOUT else len(order))
+    for name in in_order():
+        mine, (title, about) = own.get(name), named(name)
+        diff = file_diff(f"{name}.md", ours()[name], mine.text) if mine else None
+        rows.append({"name": name, "title": title, "about": about, "own": mine, "diff": diff})
     return render(request, "studio/prompts.html", context_of(request.user, team) | {"rows": rows})
 
 
@@ -89,8 +73,8 @@ def edit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     told, why = _told(request.user, team, name, text, wanted) if action == "preview" and not refused else (None, "")
     context |= {
         "name": name,
-        "title": title_of(name),
-        "about": ABOUT.get(name, ("", ""))[1],
+        "title": named(name)[0],
+        "about": named(name)[1],
         "text": text,
         "diff": file_diff(f"{name}.md", ours()[name], text if text.endswith("\n") else text + "\n"),
         "own": TeamPrompt.objects.filter(team=team, name=name).select_related("changed_by").first(),
