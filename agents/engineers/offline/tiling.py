@@ -1,6 +1,6 @@
 """How a product by fp16 terms is cut into tiles, and what it then takes: the arithmetic behind the choice.
 
-The two rates were measured on an H200 (docs/performance.md); other devices of its generation differ by their number of
+The rates were measured on an H200 (docs/performance.md); other devices of its generation differ by their number of
 multiprocessors and clocks alone, which moves every candidate alike.
 """
 
@@ -13,11 +13,11 @@ from agents.engineers.offline.operands import Operands, Side
 
 PANEL_ROWS, PANEL_K, PANEL_FLOATS, FLAG_FLOATS = 128, 64, 128 * 64, 32  # as in split.cuh and pack_half.cuh
 PROCESSORS = 132
-PANEL_S = {128: 1.2e-6, 64: 0.75e-6}  # a multiprocessor's time for a tile of 128 × so many columns and 64 along k
-TILE_S = 1.5e-6  # before the first and after the last panel of a tile
+PANEL_S = {128: 1.0e-6, 64: 0.75e-6}  # a multiprocessor's time for a tile of 128 × so many columns and 64 along k
+TILE_S = {128: 9.5e-6, 64: 4.8e-6}  # before the first and after the last panel of a tile, most of it for what follows the sums
 LAUNCH_S = 3e-6  # a further kernel, on the device
 MOST_PARTS = 8
-PACKING = 0.6  # of the bandwidth, that packing reaches
+PACKING = {True: 0.6, False: 0.25}  # of the bandwidth, that packing reaches where an operand lies along k, or across
 
 
 class Sizes(NamedTuple):
@@ -57,14 +57,16 @@ def tiling_of(operands: Operands, ceilings: Ceilings) -> Tiling:
     batch = operands.matrices
     left, right = (packed_floats(side, operands.batch) for side in (operands.left, operands.right))
     result = batch * m * n
-    read = sum(distinct(side, operands.batch) * side.rows * side.depth for side in (operands.left, operands.right))
-    packing = 4 * (read + left + right) / (PACKING * ceilings.bandwidth) + 2 * LAUNCH_S
+    packing = 2 * LAUNCH_S
+    for side, packed in ((operands.left, left), (operands.right, right)):
+        read = distinct(side, operands.batch) * side.rows * side.depth
+        packing += 4 * (read + packed) / (PACKING[side.along_k] * ceilings.bandwidth)
     choices = []
     for columns in (128, 64):
         tiles = batch * panels(m, PANEL_ROWS) * panels(n, columns)
         for parts in range(1, min(MOST_PARTS, panels(k, PANEL_K)) + 1):
             waves = panels(tiles * parts, PROCESSORS)
-            compute = waves * panels(panels(k, PANEL_K), parts) * PANEL_S[columns] + min(waves, 2) * TILE_S
+            compute = waves * (panels(panels(k, PANEL_K), parts) * PANEL_S[columns] + TILE_S[columns]) + LAUNCH_S
             moved = 4 * (left + right + parts * result) / ceilings.bandwidth
             join = (4 * (parts + 1) * result / ceilings.bandwidth + LAUNCH_S) if parts > 1 else 0.0
             choices.append(Tiling(columns, parts, packing + max(compute, moved) + join))
