@@ -12,7 +12,7 @@ from agents.handbook.page import BOTTLENECKS, FAMILIES, Page, pages
 from agents.handbook.ranking import Index, words
 
 TITLE, TOPIC = 3.0, 3.0  # how much a word counts in a title and under topics, beside 1 in prose
-FIRST, NAMED = 4.0, 1.5  # an operation or a bottleneck that a page names first, or later
+FIRST, NAMED = 4.0, 0.7  # an operation or a bottleneck that a page names first, or later
 BOUND, OP = 2.0, 3.0  # weights in a query, beside what a situation gives its words
 LEAST = 0.35  # of the best page's score; what fits less is noise beside it
 
@@ -28,10 +28,10 @@ _MEMBERS = {
     "batch_norm": "batch_norm batch_norm_legit batch_norm_legit_no_training batch_norm_legit_functional",
     "cross_entropy": "cross_entropy cross_entropy_loss nll_loss nll_loss_forward nll_loss2d nll_loss2d_forward",
     "matmul": "mm addmm bmm baddbmm matmul linear einsum mv addmv dot addmm_activation bilinear",
-    "convolution": "convolution conv1d conv2d conv3d convolution_overrideable conv_transpose2d thnn_conv2d slow_conv2d_forward "
+    "convolution": "convolution conv1d conv2d conv3d convolution_overrideable conv_transpose2d thnn_conv2d conv2d_forward "
     "conv_depthwise2d",
     "attention": "multi_head_attention_forward transformer_encoder_layer_fwd",
-    "recurrent": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell thnn_fused_lstm_cell thnn_fused_gru_cell",
+    "recurrent": "lstm gru rnn rnn_layer rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell thnn_fused_lstm_cell thnn_fused_gru_cell",
     "gather": "embedding embedding_bag index_select gather index take take_along_dim",
     "scatter": "scatter scatter_add scatter_reduce index_add index_put index_copy",
     "scan": "cumsum cumprod cummax cummin logcumsumexp",
@@ -99,6 +99,8 @@ def _query(situation: Situation) -> dict[str, float]:
         else:
             for word in words(_bare(op)):
                 ask(word, min(1.0, weight))
+    if "softmax" in shares and "matmul" in shares:  # products around a softmax
+        shares["attention"] = max(shares["attention"], shares["softmax"], shares["matmul"] / 2)
     for family, weight in shares.items():
         ask(f"op:{family}", OP * min(1.0, weight))
     for klass in situation.bottlenecks:
