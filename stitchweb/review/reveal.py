@@ -77,7 +77,7 @@ def labels_of(item: Item, verdict: str, reader: int | None = None, *, hunches: b
         "columns": columns,
         "spread": {d.key: sheet.apart(d.key) for d in item.project.rubric.parsed.dimensions},
         "final": sheet.final,
-        "final_outdated": outdated(sheet.final, item.project, verdict) if sheet.final else [],
+        "outdated": _whose(columns, outdated(sheet.final, item.project, verdict) if sheet.final else []),
         "disputed": sheet.disputed,
         "answer": Gold.objects.filter(item=item).first(),
         "judged": score_of(item.project.team, item.sha256) if tell else None,
@@ -85,6 +85,15 @@ def labels_of(item: Item, verdict: str, reader: int | None = None, *, hunches: b
         "evidence": attached_to(item, tell=hunches),
         "remarks": list(Remark.objects.filter(item=item)),
     }
+
+
+def _whose(columns: list[Column], of_final: list[str]) -> list[tuple[str, str]]:
+    """Why labels are outdated, each reason once, with whose labels they are."""
+    found: dict[str, list[str]] = {}
+    for who, reasons in [*((c.who, c.outdated) for c in columns), ("the final label", of_final)]:
+        for why in reasons:
+            found.setdefault(why, []).append(who)
+    return [(", ".join(people), why) for why, people in found.items()]
 
 
 def _marks(sheet: Sheet) -> dict[int, dict[str, list[Mark]]]:

@@ -26,6 +26,12 @@ class ExampleRow:
 
 
 @register.filter
+def signed(value: float) -> str:
+    """A number with two digits and a minus that is one."""
+    return f"{value:.2f}".replace("-", "−")
+
+
+@register.filter
 def anchor(level: Level, skill: str) -> str:
     return level.anchor(skill)
 
