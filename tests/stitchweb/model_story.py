@@ -39,7 +39,7 @@ def scripted(pause_s: float = 0.0) -> Callable[[dict[str, Any]], Say]:
         elif "You are the Coder" in system:
             text = codes.pop(0)
             if text == PROSE:
-                return Say(text, usage=TOKENS, pause_s=6 * pause_s)
+                return Say(text, usage=TOKENS, pause_s=8 * pause_s)
         else:
             text = json.dumps({"route": routes.pop(0), "bottleneck": "memory", "sentence": "As the numbers say."})
         return Say(text, usage=TOKENS, pause_s=pause_s)
