@@ -31,7 +31,8 @@ _MEMBERS = {
     "convolution": "convolution conv1d conv2d conv3d convolution_overrideable conv_transpose2d thnn_conv2d conv2d_forward "
     "conv_depthwise2d",
     "attention": "multi_head_attention_forward transformer_encoder_layer_fwd",
-    "recurrent": "lstm gru rnn rnn_layer rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell thnn_fused_lstm_cell thnn_fused_gru_cell",
+    "recurrent": "lstm gru rnn rnn_layer rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell "
+    "thnn_fused_lstm_cell thnn_fused_gru_cell",
     "gather": "embedding embedding_bag index_select gather index take take_along_dim",
     "scatter": "scatter scatter_add scatter_reduce index_add index_put index_copy",
     "scan": "cumsum cumprod cummax cummin logcumsumexp",

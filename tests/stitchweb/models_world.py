@@ -93,7 +93,7 @@ def _asked(teller: Teller, role: str, model: str, money: float, error: str) -> d
     asked = {
         "role": role, "model": model, "tokens_in": 6_450, "tokens_out": 0 if error else 1_253, "money": money,
         "price_known": role != "verifier", "counted": not error, "seconds": 21.4, "finish": "" if error else "stop", "tries": 1,
-        "error": error,
+        "error": error, "pages": [] if role == "verifier" else ["cpu-normalisation", "cpu-vector-exp", "cpu-simd-loops"],
     }  # fmt: skip
     data = "## The reference program (data)\n\n…\n"
     messages = [{"role": "system", "content": ours()[role]}, {"role": "user", "content": data}]

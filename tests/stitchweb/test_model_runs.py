@@ -85,8 +85,11 @@ def test_a_run_goes_from_wrong_code_to_a_faster_program_and_its_page_tells_what_
     assert model_story.BOUND in coder[3]
     assert "All in one loop." in view.log["engineer"]
     page = client_of(world.viewer).get(f"/runs/{run.pk}/").content.decode()
-    for words in ("openai/scripted-1", "0.0040", "Questions are counted as they are answered"):
+    pages = f"From the handbook: {', '.join(view.asked['coder'].pages)}"
+    for words in ("openai/scripted-1", "0.0040", "Questions are counted as they are answered", pages):
         assert words in page, words
+    assert view.asked["coder"].pages
+    assert not view.asked["verifier"].pages
 
 
 def test_roles_mix_and_only_those_with_a_model_ask_one(world: World, conveyor: Conveyor) -> None:
@@ -94,7 +97,7 @@ def test_roles_mix_and_only_those_with_a_model_ask_one(world: World, conveyor: C
         model = model_at(world, server)
         run = start(world, conveyor, planner="offline", coder=model.pk, verifier="offline", attempts=2)
         assert fresh(run).load().options.models.keys() == {"coder"}
-        assert fresh(run).engineer == "offline / llm / offline"
+        assert fresh(run).engineer == "offline / llm:openai/scripted-1 / offline"
         answer = client_of(world.owner).post(f"/programs/{world.revision.program_id}/", FORM | {"planner": model.pk})
         assert answer.status_code == 422
         assert "The offline Coder writes what its own Planner found" in answer.content.decode()
