@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from agents.events import created, replay_key, requested
 from agents.loop.steering import refusal
+from agents.model_choice import Role
 from agents.state import Control as ControlRequest
 from agents.state import Options, State
 from agents.steps import hand_made, replay_task
@@ -113,8 +114,11 @@ def run_again(user: User, run: Run, files: dict[str, str] | None = None, title: 
 
 
 def engineer_name(options: Options) -> str:
-    """One name when all roles have the same engineer, else the three."""
-    names = (options.planner, options.coder, options.verifier)
+    """One name when all roles have the same engineer, else the three; with the model of a role that asks one."""
+    roles: tuple[tuple[Role, str], ...] = (
+        ("planner", options.planner), ("coder", options.coder), ("verifier", options.verifier)
+    )  # fmt: skip
+    names = [f"{name}:{options.models[role].model}" if role in options.models else name for role, name in roles]
     return (names[0] if len(set(names)) == 1 else " / ".join(names))[:80]
 
 
