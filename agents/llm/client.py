@@ -162,6 +162,7 @@ class _Call:
             raise ModelError("timeout", "There was no time left to ask.")
         try:
             self._read(self._stream)
+            self._hear(self.veil.rest())
             if not "".join(self.text).strip() and self.finish in (None, "stop") and not self.thought:
                 # A server that does not stream answers with one document, in which a reader of a stream finds nothing.
                 self._read(self._whole)

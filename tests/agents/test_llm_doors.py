@@ -122,6 +122,13 @@ def test_a_key_that_a_server_repeats_is_shown_nowhere() -> None:
     assert answer.text == "".join(shown) == f"You gave me {HIDDEN}, sk-door."
 
 
+def test_an_answer_that_begins_like_the_key_is_an_answer_and_is_not_asked_for_twice() -> None:
+    with ModelServer([Say("sk-door")]) as server:
+        answer = ask(question(server, leads_to("127.0.0.1", allowed=("models.invalid",))))
+    assert answer.text == "sk-door"
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_a_key_is_hidden_wherever_it_is_cut(size: int) -> None:
     text = f"sk-door-0f {KEY} and {KEY}{KEY[:9]}"
