@@ -45,7 +45,7 @@ from gpu_runner.contracts import (
 from gpu_runner.contracts.candidate import MODEL_FILE
 from gpu_runner.hacks.gallery import default_folder, entry_of
 from gpu_runner.local import LocalHands
-from gpu_runner.sandbox import shared_pool
+from gpu_runner.sandbox import template
 
 NATIVE = ("openmp", "several_results")  # written by hand, of the gallery's honest programs
 EXAMPLES = ("layernorm_gelu", "rmsnorm", "embedding_bag", "mlp", "unet_step")
@@ -197,14 +197,12 @@ def main() -> int:
         plain = harness(program)
         rows.append(row(program, "plain harness", plain, plain))
         for name, protocol in wanted.items():
-            shared_pool().drain()
+            template.shared(True).close()
             with LocalHands() as hands:
                 rows.append(
                     row(program, f"{name}, cold", verified(hands, program, program.another(f"{name} cold"), protocol), plain)
                 )
                 verified(hands, program, program.plain(), protocol)
-                hands.warm()
-                shared_pool().settle()
                 rows.append(
                     row(program, f"{name}, warm", verified(hands, program, program.another(f"{name} warm"), protocol), plain)
                 )

@@ -8,7 +8,7 @@ import mmap
 import os
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from queue import SimpleQueue
 
 _FILL, _ABSENT = 1, 2
 _PIECE = 1 << 20
@@ -19,7 +19,8 @@ _search.argtypes, _search.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_siz
 class Eviction:
     """`size` bytes of nobody else, read by a thread on each of `cores`: a core's own caches as well as the shared one.
 
-    Getting the memory costs more than many readings: see `shared`.
+    Getting the memory costs more than many readings: see `shared`. The threads stay, too: whoever watches what runs on this
+    machine looks everything up anew after each that was started.
     """
 
     def __init__(self, size: int, cores: Sequence[int]) -> None:
@@ -30,22 +31,41 @@ class Eviction:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         # Written to, since memory that never was is one page of zeros, however much of it is read.
         ctypes.memset(self._address, _FILL, len(self._memory))
-        self._cores, self._share = tuple(cores), len(self._memory) // len(cores)
+        self._share = len(self._memory) // len(cores)
+        self._turns: list[SimpleQueue[bool]] = [SimpleQueue() for _ in cores]
+        self._done: SimpleQueue[None] = SimpleQueue()
+        for number, core in enumerate(cores):
+            threading.Thread(target=self._read, args=(number, core), name="stitchweb-eviction", daemon=True).start()
 
     def evict(self) -> None:
-        """Returns when all of it was read."""
-        readers = [threading.Thread(target=self._read, args=(number, core)) for number, core in enumerate(self._cores)]
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            reader.join()
+        """Returns when all of it was read. Not from two threads at once."""
+        for turn in self._turns:
+            turn.put(True)
+        for _ in self._turns:
+            self._done.get()
+
+    def close(self) -> None:
+        """Ends the threads."""
+        for turn in self._turns:
+            turn.put(False)
 
     def _read(self, number: int, core: int) -> None:
         os.sched_setaffinity(0, {core})  # of this thread alone
-        _search(self._address + number * self._share, _ABSENT, self._share)
+        while self._turns[number].get():
+            _search(self._address + number * self._share, _ABSENT, self._share)
+            self._done.put(None)
 
 
-@lru_cache(maxsize=1)
+_kept: list[tuple[tuple[int, tuple[int, ...]], Eviction]] = []
+
+
 def shared(size: int, cores: tuple[int, ...]) -> Eviction:
     """This process' own, kept from timing to timing."""
-    return Eviction(size, cores)
+    if not _kept or _kept[0][0] != (size, cores):
+        for _, old in _kept:
+            old.close()
+        _kept[:] = [((size, cores), Eviction(size, cores))]
+    return _kept[0][1]
+
+
+os.register_at_fork(after_in_child=_kept.clear)  # its threads stay with the parent

@@ -66,6 +66,7 @@ class Sampler:
     busy: list[float] = field(default_factory=list)  # what the candidate ran while others were called, in cores
     timeout: float = CALL_FLOOR_S  # of a call
     _last: Call | None = None  # eager's, of the sample before
+    _called: Program | None = None  # last
     _compare_s: float = 0.0
     _draw_s: float = 0.0
     _rest_s: float = 0.0
@@ -150,8 +151,10 @@ class Sampler:
         around waking its threads), in nanoseconds."""
         storage = _secret.choice(("same", "fresh"))
         evict = 0 if self.eviction else evict_bytes(self.job.device)
-        # Whoever was asked last may still spin: it would take a core from another program, and lend its own a thread.
-        self._settle()
+        # Whoever was called last may still spin for a while, which is neither its own laying out nor another one's: all rest
+        # before the next call.
+        if arm is self._called:
+            self._settle()
         ran = self.neighbours.ran(arm.sandbox.pid) if self.neighbours else 0
         started = time.perf_counter_ns()
         arm.prepare(inputs, storage=storage, evict=evict, watch=self.stateful, restore=self.stateful)
@@ -176,6 +179,7 @@ class Sampler:
 
     def _go(self, name: str) -> Call:
         arm, candidate = self.arms[name], self.arms.get(CANDIDATE)
+        self._called = arm
         if self.neighbours is None:
             return arm.go(self.timeout)
         watched = candidate.sandbox.pid if candidate and name != CANDIDATE else 0

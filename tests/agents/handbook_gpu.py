@@ -283,3 +283,34 @@ def profiling_counters(w: World) -> None:
     x, out = w.normal(1001), w.unwritten(1001)
     w.call("profiling_counters", x, out, 1001, 32)
     same(out, x[torch.arange(1001, device=w.device) * 32 % 1001])
+
+
+@case("scatter-segments")
+def scatter_segments(w: World) -> None:
+    rows, index, out = w.normal(5000, 70), w.below(90, 5000), w.normal(100, 70)
+    expected = out.double().index_add(0, index, rows.double())
+    order = torch.argsort(index, stable=True)
+    starts = torch.searchsorted(index[order], torch.arange(101, device=w.device))
+    w.call("scatter_segments", rows, order, starts, out, 100, 70)
+    same(out, expected, atol=1e-3)
+
+
+@case("row-selection")
+def row_selection(w: World) -> None:
+    for columns, k in ((1000, 8), (5, 5), (33, 1)):
+        x = w.normal(41, columns)
+        x[3, 2], x[4] = float("nan"), -torch.inf
+        x[5, 1], x[5, 4] = 9.0, 9.0
+        values, indices = w.unwritten(41, k), w.unwritten(41, k, dtype=torch.int64)
+        w.call("row_selection", x, values, indices, 41, columns, k)
+        expected, at = torch.sort(x, descending=True, stable=True)
+        same(values, expected[:, :k], rtol=0.0, atol=0.0)
+        assert torch.equal(indices, at[:, :k])
+
+
+@case("concatenation")
+def concatenation(w: World) -> None:
+    whole, out = w.normal(50, 700), w.unwritten(50, 301)
+    x = whole[:, 7 : 7 + 602]
+    w.call("concatenation", x, out, 50, 301, 700)
+    same(out, F.silu(x[:, :301].double()) * x[:, 301:])

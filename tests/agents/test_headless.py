@@ -74,7 +74,7 @@ def test_the_line_carries_every_key_and_the_numbers_of_the_confirmation() -> Non
     assert line["verdict"] == "verified"
     assert line["speedup_vs_eager"] == pytest.approx(1.6)
     assert line["compile_ms"] == {"default": 8.0}
-    assert line["protocol"] == "strict/2"
+    assert line["protocol"] == "strict/3"
 
 
 def test_a_run_without_a_gain_claims_nothing() -> None:

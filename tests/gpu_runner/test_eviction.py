@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpu_runner.eviction import Eviction
+from gpu_runner.eviction import Eviction, shared
 
 SIZE = 8 << 20
 
@@ -20,7 +20,22 @@ def test_all_of_it_is_memory_and_reading_it_leaves_this_process_where_it_may_run
     eviction.evict()
     assert resident_kib() - before >= SIZE * 0.9 / 1024
     assert os.sched_getaffinity(0) == cores
+    threads = os.listdir("/proc/self/task")
+    eviction.evict()
+    assert os.listdir("/proc/self/task") == threads, "a thread that is started is news to whoever watches the machine"
+    eviction.close()
 
 
 def test_a_cache_that_is_smaller_than_a_piece_for_each_core_is_emptied_too() -> None:
-    Eviction(1, [min(os.sched_getaffinity(0))]).evict()
+    eviction = Eviction(1, [min(os.sched_getaffinity(0))])
+    eviction.evict()
+    eviction.close()
+
+
+def test_it_is_kept_until_another_one_is_wanted() -> None:
+    cores = (min(os.sched_getaffinity(0)),)
+    first = shared(SIZE, cores)
+    assert shared(SIZE, cores) is first
+    second = shared(2 * SIZE, cores)
+    assert second is not first
+    assert shared(2 * SIZE, cores) is second

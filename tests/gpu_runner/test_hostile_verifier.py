@@ -31,9 +31,8 @@ from gpu_runner.contracts import (
     TimingReport,
     Verdict,
 )
-from gpu_runner.job import held_limits
 from gpu_runner.local import LocalHands
-from gpu_runner.sandbox import SandboxSpec, cgroup, shared_pool, slots
+from gpu_runner.sandbox import cgroup, slots, template
 from gpu_runner.sandbox.keeper.main import descendants
 
 # OpenBLAS reserves addresses for each core: with sixteen of them torch does not load in the three GiB that 2048 would allow.
@@ -137,9 +136,8 @@ def verifier(request: pytest.FixtureRequest, host: dict[str, str]) -> Iterator[V
             yield made
             assert made.check(PLAIN).verdict is Verdict.VERIFIED
             same_time(before, made.time(PLAIN))
-        shared_pool().settle()
-        while (waiting := shared_pool().take(SandboxSpec("judge", held_limits(LIMITS[made.kind])))) is not None:
-            waiting.close()
+        for torch in (True, False):
+            template.shared(torch).close()
         assert mounts() == mounted
         eventually(lambda: folders() - lying)
         eventually(without_owner)
