@@ -1,9 +1,10 @@
 """From "next" to an item ready for input, and a saved draft, over a long queue.
 
-Usage: python bench/review.py [--items N] [--rounds N]
+Usage: python bench/review.py [--items N] [--rounds N] [--browser]
 
 A synthetic project is filled up to N items in a database of its own. One reviewer takes, opens, saves and submits item after
-item, through the whole of Django in this process; the network and daphne are not in these numbers.
+item, through the whole of Django in this process; the network and daphne are not in these numbers. With --browser they score
+by key in Chromium, from a web process of its own: then it is the time from the key N until the page hears the next key.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -80,18 +82,71 @@ def rounds(project: Any, reviewer: Any, count: int) -> dict[str, list[float]]:
     }  # fmt: skip
 
 
+KEYS = ("a", "4", "e", "3", "o", "3", "s", "4", "h", *"none", "Enter", "Escape")
+PRESSED = """addEventListener("keydown", (e) => {
+  if (e.key === "n") sessionStorage.pressed = performance.timeOrigin + e.timeStamp;
+}, true);"""
+READY = """() => {
+  const loaded = performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd;
+  const painted = performance.getEntriesByName("first-contentful-paint")[0];
+  const since = performance.timeOrigin - Number(sessionStorage.pressed);
+  return [since + loaded, painted ? since + painted.startTime : NaN];
+}"""
+
+
+def in_browser(reviewer: Any, count: int) -> dict[str, list[float]]:
+    """Milliseconds from the key N until the next page's script listens, and until the page is painted, per round."""
+    from playwright.sync_api import sync_playwright
+
+    from stitchweb.teams.services import make_login_link
+    from tests.e2e.site import CHROMIUM, FLAGS, wait_until_served, web_process
+
+    login = make_login_link(reviewer)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    base, ready, painted = f"http://127.0.0.1:{port}", [], []
+    with web_process(port, os.environ | {"PORT": str(port), "PYTHONPATH": str(ROOT)}), sync_playwright() as play:
+        wait_until_served(base)
+        page = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS).new_page(viewport={"width": 1280, "height": 900})
+        page.add_init_script(PRESSED)
+        page.goto(base + login)
+        page.goto(f"{base}/review/")
+        page.locator(".queue-row button").first.click()
+        for _ in range(count):
+            page.locator("#review").wait_for()
+            for key in KEYS:
+                page.keyboard.press(key)
+            page.keyboard.press("Control+Enter")
+            page.locator("#next").wait_for()
+            page.keyboard.press("n")
+            page.locator("#review").wait_for()
+            page.wait_for_load_state("load")
+            page.wait_for_timeout(300)  # for the entry of the paint
+            heard, seen = page.evaluate(READY)
+            ready.append(heard)
+            painted.append(seen)
+    return {"ready for keys": ready, "painted": painted}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--browser", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stitchweb-bench-", ignore_cleanup_errors=True) as folder:
-        os.environ |= {"DATA_DIR": folder, "DJANGO_SETTINGS_MODULE": "stitchweb.settings", "ALLOWED_HOSTS": "testserver"}
+        os.environ |= {
+            "DATA_DIR": folder,
+            "DJANGO_SETTINGS_MODULE": "stitchweb.settings",
+            "ALLOWED_HOSTS": "testserver,127.0.0.1",
+        }
         sys.path.insert(0, str(ROOT))
         import django
 
         django.setup()
-        found = rounds(*fill(args.items), args.rounds)
+        project, reviewer = fill(args.items)
+        found = in_browser(reviewer, args.rounds) if args.browser else rounds(project, reviewer, args.rounds)
     rows = [[name, *(f"{quantile(times, q):.0f}" for q in (0.5, 0.95))] for name, times in found.items()]
     show(f"A queue of {args.items} items, {args.rounds} rounds, ms", ["act", "p50", "p95"], rows, "django")
 

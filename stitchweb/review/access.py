@@ -44,14 +44,17 @@ def rubric_for(user: Person, key: str, version: int) -> Rubric:
 
 
 def projects_for(user: Person) -> QuerySet[Project]:
-    """Projects that the person scores in, settles or manages, newest first, with `items_n`, `wanted_n`, `taken_n`."""
+    """Projects that the person scores in, settles or manages, newest first."""
     if not user.is_authenticated:
         return Project.objects.none()
     part = Q(pk__in=parts_of(user).values("project")) | Q(pk__in=grants_of(user).values("project"))
-    return (
-        Project.objects.filter(part | Q(team__in=teams_for(user, MANAGERS)))
-        .select_related("team", "rubric")
-        .annotate(items_n=Count("items"), wanted_n=Sum("items__wanted", default=0), taken_n=Sum("items__taken", default=0))
+    return Project.objects.filter(part | Q(team__in=teams_for(user, MANAGERS))).select_related("team", "rubric")
+
+
+def counted(projects: QuerySet[Project]) -> QuerySet[Project]:
+    """With `items_n`, `wanted_n` and `taken_n`. Goes through all items: for pages that show them, not for a key that waits."""
+    return projects.annotate(
+        items_n=Count("items"), wanted_n=Sum("items__wanted", default=0), taken_n=Sum("items__taken", default=0)
     )
 
 

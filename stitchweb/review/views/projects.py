@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from stitchweb.core.once import once
 from stitchweb.programs.access import programs_for
-from stitchweb.review.access import project_for, project_to_manage, project_with_labels, reviewer_of
+from stitchweb.review.access import counted, project_for, project_to_manage, project_with_labels, projects_for, reviewer_of
 from stitchweb.review.agreement import FEW
 from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
 from stitchweb.review.judge import judge
@@ -68,6 +68,7 @@ def project_page(request: SignedIn, pk: int) -> HttpResponse:
 
 def _shown(request: SignedIn, project: Project, typed: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
     """`typed`: what stands in the form of the settings when it was refused."""
+    project = counted(projects_for(request.user)).get(pk=project.pk)
     context: dict[str, Any] = {
         "section": "review",
         "project": project,

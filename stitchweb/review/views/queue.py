@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from stitchweb.review.access import (
     assignments_for,
+    counted,
     grants_of,
     parts_of,
     project_for,
@@ -55,7 +56,7 @@ def home(request: SignedIn) -> HttpResponse:
             "left": left.get(project.pk, 0) + back.get(project.pk, 0),
             "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
         }
-        for project in projects_for(user)
+        for project in counted(projects_for(user))
     ]
     context = {
         "section": "review",
