@@ -87,10 +87,10 @@ PRESSED = """addEventListener("keydown", (e) => {
   if (e.key === "n") sessionStorage.pressed = performance.timeOrigin + e.timeStamp;
 }, true);"""
 READY = """() => {
-  const loaded = performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd;
+  const listens = performance.getEntriesByName("listens")[0].startTime;
   const painted = performance.getEntriesByName("first-contentful-paint")[0];
   const since = performance.timeOrigin - Number(sessionStorage.pressed);
-  return [since + loaded, painted ? since + painted.startTime : NaN];
+  return [since + listens, painted ? since + painted.startTime : NaN];
 }"""
 
 
