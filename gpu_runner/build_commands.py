@@ -104,7 +104,12 @@ def _nvcc(flags: tuple[str, ...], target: str) -> tuple[str, ...]:
 
 
 def _architecture(target: str) -> tuple[str, ...]:
-    return (f"-arch={_SPECIFIC.get(target, target)}",)
+    """For instructions of one architecture alone nothing else is made: `-arch=sm_90a` has nvcc 13.0 assemble plain `compute_90`
+    as well, which refuses them."""
+    if target not in _SPECIFIC:
+        return (f"-arch={target}",)
+    number = _SPECIFIC[target].removeprefix("sm_")
+    return (f"-gencode=arch=compute_{number},code=sm_{number}",)
 
 
 def key(candidate: CandidateFiles, target: str, sanitizer: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from gpu_runner.conditions import conditions_facts
 from gpu_runner.contracts import ArmTiming, HackClass, Interval, Protocol, Speed, TimingReport, Verdict
 from gpu_runner.doubts import doubts, floor_ms, interferes
-from gpu_runner.stats import interval, linked_ratio, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.stats import interval, linked_ratio, median, noise, noise_between, paired_ratio, percentile, speed_word
 from gpu_runner.timed import CANDIDATE, EAGER, Samples, SpeedEvidence, WrongCall
 from gpu_runner.verdict import Trouble, candidate_failure, numeric, reference_failure, structural
 
@@ -37,7 +37,7 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
     baseline = min(baselines, key=now_ms.__getitem__)
     compiled = [name for name in baselines if name != EAGER]
     best_compiled = min(compiled, key=now_ms.__getitem__) if compiled else None
-    measured_noise = noise(samples[EAGER].rounds)
+    measured_noise = noise_between(*(samples[name].rounds for name in (EAGER, CANDIDATE) if name in samples))
     floor = floor_ms(evidence)
     common: dict[str, Any] = {
         "arms": tuple(timings.values()), "errors": errors, "baseline": baseline, "noise": measured_noise,

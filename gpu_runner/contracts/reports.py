@@ -208,7 +208,7 @@ class TimingReport(Contract):
     over_eager: Interval | None = None
     over_compile: Interval | None = None
     over_baseline: Interval | None = None
-    noise: float | None = None  # half-width of the A/A ratio, 0.01 = 1 %
+    noise: float | None = None  # how far eager and candidate lie apart by noise alone, 0.01 = 1 %
     floor_ms: float | None = None
     second_process_ms: float | None = None
     verdict: Verdict | None = None  # set when an output of a timed call was wrong, the time was forged, or a side crashed

@@ -299,11 +299,12 @@ def test_an_unreadable_entry_is_no_entry(tmp_path: Path, text: str) -> None:
 @pytest.mark.skipif(not build_commands.compiler_version("nvcc"), reason="nvcc is not installed")
 def test_a_cuda_kernel_compiles_without_a_gpu_for_the_specific_architecture() -> None:
     good = (
-        'extern "C" __global__ void k(float *x) { x[threadIdx.x] += 1; }\nextern "C" void go(float *x) { k<<<1, 32>>>(x); }\n'
+        'extern "C" __global__ void k(float *x) { asm volatile("wgmma.fence.sync.aligned;"); x[threadIdx.x] += 1; }\n'
+        'extern "C" void go(float *x) { k<<<1, 128>>>(x); }\n'
     )
     report, library = build_library(task({"kernels/a.cu": good}, target="sm_90"))
     assert report.ok
-    assert "-arch=sm_90a" in report.command
+    assert "-gencode=arch=compute_90a,code=sm_90a" in report.command
     assert b"sm_90a" in library
     broken = built({"kernels/a.cu": "__global__ void k(float *x) {\n    x[0] = nothing;\n}\n"}, target="sm_90")
     assert broken.diagnostics[0].startswith("kernels/a.cu:2: ")

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from gpu_runner.contracts import PROTOCOLS, Interval, Speed
-from gpu_runner.stats import agree, interval, linked_ratio, median, noise, paired_ratio, percentile, speed_word
+from gpu_runner.stats import agree, interval, linked_ratio, median, noise, noise_between, paired_ratio, percentile, speed_word
 
 STRICT = PROTOCOLS["strict"]
 
@@ -83,13 +83,51 @@ def test_percentiles_interpolate():
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
 
 
-def test_noise_is_the_spread_of_an_arm_against_itself():
+def test_the_noise_between_two_arms_has_both_in_it() -> None:
+    quiet = [[100.0, 100.1, 100.2] for _ in range(8)]
+    loud = [[100.0, 110.0, 104.0], [96.0, 104.0, 101.0]] * 4
+    one, other = noise(quiet), noise(loud)
+    assert one is not None
+    assert other is not None
+    assert one < 0.01 < other
+    assert noise_between(quiet, loud) == pytest.approx(math.sqrt((one**2 + other**2) / 2))
+    assert noise_between(loud) == other
+    assert noise_between([[1.0]], loud) == other
+    assert noise_between([[1.0]]) is None
+
+
+@pytest.mark.parametrize(("samples", "rounds"), [(3, 6), (5, 10), (5, 30), (1, 12)])
+@pytest.mark.parametrize("disturbed", [0.0, 0.2])
+def test_comparisons_of_a_program_with_itself_stay_within_the_noise(samples: int, rounds: int, disturbed: float) -> None:
+    """And it is not many times what they differ by, where nothing disturbs."""
+    generator = random.Random(6)
+
+    def timing() -> list[list[float]]:
+        def sample() -> float:
+            return (1.0 + generator.gauss(0, 0.01)) * (1.3 if generator.random() < disturbed else 1.0)
+
+        return [[sample() for _ in range(samples)] for _ in range(rounds)]
+
+    found, apart = [], []
+    for _ in range(60):
+        one, other = timing(), timing()
+        found.append(noise(one) or 0.0)
+        ratios = [median(a) / median(b) for a, b in zip(one, other, strict=True)]
+        apart.append(abs(median(ratios) - 1.0))
+    inside = sum(distance <= own for distance, own in zip(apart, found, strict=True))
+    assert inside >= 0.88 * len(found)
+    if not disturbed:
+        assert median(found) <= 4 * percentile(apart, 0.68)
+
+
+def test_noise_grows_with_the_machine_and_is_a_pure_function() -> None:
     generator = random.Random(6)
     quiet = [[1.0 + generator.gauss(0, 0.001) for _ in range(10)] for _ in range(10)]
     loud = [[1.0 + generator.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
-    assert noise(quiet) < 0.005 < noise(loud)
+    assert noise(quiet) < 0.005 < noise(loud)  # type: ignore[operator]
+    assert noise(loud) == noise(loud)
     single = [[[first] for first, *_ in rounds] for rounds in (quiet, loud)]
-    assert noise(single[0]) < 0.005 < noise(single[1])
+    assert noise(single[0]) < 0.005 < noise(single[1])  # type: ignore[operator]
     assert noise([[1.0]]) is None
 
 
