@@ -57,6 +57,11 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def listens(page: Page) -> None:
+    """Wait until the page's script hears keys: a text is there before it."""
+    page.wait_for_load_state("domcontentloaded")
+
+
 def begin(browser: Browser, site: Site, who: str, button: str) -> Page:
     """A person at their list of queues, who walks to a button or link with Tab and opens it with Enter."""
     page = opened(browser, site, who=who)
@@ -85,12 +90,14 @@ def score(page: Page, levels: str, said: str) -> None:
     expect(page.locator("#left")).to_have_text("complete", timeout=WAIT)
     press(page, "Control+Enter")
     page.get_by_text("What was hidden", exact=True).wait_for(timeout=WAIT)
+    listens(page)
 
 
 def score_all(browser: Browser, site: Site, who: str, table: list[str], peer: str) -> None:
     page = begin(browser, site, who, "Start")
     for place, levels in enumerate(table):
         page.locator("#review").wait_for(timeout=WAIT)
+        listens(page)
         assert peer not in page.content()
         score(page, levels, f"{who} on item {place}")
         press(page, "n")
@@ -106,6 +113,7 @@ def settle_all(browser: Browser, site: Site) -> None:
     press(page, "n")
     for place in range(len(APART)):
         page.get_by_text("hidden until you settle it").wait_for(timeout=WAIT)
+        listens(page)
         text = page.locator("main").inner_text()
         assert "wanda on item" in text
         assert "walter on item" in text
@@ -117,6 +125,7 @@ def settle_all(browser: Browser, site: Site) -> None:
         page.keyboard.insert_text(f"settled {place}")
         press(page, "Escape", "Control+Enter")
         page.get_by_text("this one counts").wait_for(timeout=WAIT)
+        listens(page)
         press(page, "n")
     page.get_by_text("No dispute is left for you.", exact=True).wait_for(timeout=WAIT)
     assert page.get_by_text("settled", exact=True).count() == len(APART)

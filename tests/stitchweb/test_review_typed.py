@@ -51,7 +51,11 @@ def test_a_final_label_is_kept_as_it_is_typed_for_its_writer_alone(desk: PageDes
     assert client.post(path_of(item), FINAL).status_code == 302
     assert not Typed.objects.exists()
     assert Adjudication.objects.get().reason == FINAL["reason"]
+    late = client.post(f"{path_of(item)}draft", HALF)  # was on its way when the label was sent
+    assert late.status_code == 409
     assert "Half a" not in text_of(client.get(path_of(item)))
+    newest = {"after": str(Adjudication.objects.get().pk)}
+    assert client.post(f"{path_of(item)}draft", HALF | newest).json() == {}  # of another final label
 
 
 def test_what_was_typed_is_forgotten_with_the_drafts(desk: PageDesk) -> None:  # noqa: F811

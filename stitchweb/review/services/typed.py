@@ -8,7 +8,7 @@ from django.db import transaction
 
 from stitchweb.review.access import item_to_settle
 from stitchweb.review.label import GivenLabel
-from stitchweb.review.models import Held, Item, Revised, Typed
+from stitchweb.review.models import Adjudication, Held, Item, Revised, Typed
 from stitchweb.review.services.queue import QueueRefused, locked
 from stitchweb.teams.models import User
 
@@ -28,9 +28,14 @@ def keep_revision(user: User, assignment_pk: int, label: GivenLabel) -> None:
 
 
 @transaction.atomic
-def keep_final(user: User, project_pk: int, item_pk: int, label: GivenLabel) -> None:
-    """As `access.item_to_settle` refuses."""
-    _keep(user, item_to_settle(user, project_pk, item_pk), "settle", label)
+def keep_final(user: User, project_pk: int, item_pk: int, label: GivenLabel, *, after: int | None) -> None:
+    """`after`: the newest final label that the page showed, None when there was none. As `access.item_to_settle` refuses;
+    QueueRefused for a page that a final label has overtaken, the writer's own above all."""
+    item = item_to_settle(user, project_pk, item_pk)
+    newest = Adjudication.objects.filter(item=item).first()
+    if newest and newest.pk != after:
+        raise QueueRefused("This item was settled while you wrote. What you type is kept in this browser until you send it.")
+    _keep(user, item, "settle", label)
 
 
 def _keep(user: User, item: Item, act: Act, label: GivenLabel) -> None:

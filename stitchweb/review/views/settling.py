@@ -142,7 +142,8 @@ def final_draft(request: SignedIn, pk: int, item_pk: int) -> JsonResponse:
     """Keep what is typed of a final label, for the page that sends it."""
     item = item_to_settle(request.user, pk, item_pk)
     label = read_label(request.POST, item.project.rubric.parsed)
-    return kept(lambda: keep_final(request.user, pk, item_pk, label))
+    after = number(request.POST.get("after", ""))
+    return kept(lambda: keep_final(request.user, pk, item_pk, label, after=after))
 
 
 def _labels(request: SignedIn, item: Item, label: GivenLabel, found: list[Problem], status: int = 200) -> HttpResponse:
