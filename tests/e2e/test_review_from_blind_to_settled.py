@@ -110,6 +110,7 @@ def score_all(browser: Browser, site: Site, who: str, table: list[str], peer: st
 def settle_all(browser: Browser, site: Site) -> None:
     page = begin(browser, site, "winston", "to settle")
     page.get_by_text("3 left for you").wait_for(timeout=WAIT)
+    listens(page)
     press(page, "n")
     for place in range(len(APART)):
         page.get_by_text("hidden until you settle it").wait_for(timeout=WAIT)
