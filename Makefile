@@ -8,9 +8,9 @@ DEV_HASH   := $(shell cat requirements.txt requirements-dev.txt constraints.txt 
 RUN_READY  := .venv/.run-$(PIN_HASH)
 DEV_READY  := .venv/.dev-$(DEV_HASH)
 PYTEST     := $(PYTHON_BIN) -m pytest
-OF_THE_SITE := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py
-OF_THE_HANDS := tests/agents tests/gpu_runner tests/hacks tests/e2e
-ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py
+OF_SITE    := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py
+OF_HANDS   := tests/agents tests/gpu_runner tests/hacks tests/e2e
+ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py tests/stitchweb/test_review_seen.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run up setup setup-dev browser postgresql test test-slow test-gpu lint lint-python lint-types lint-imports \
@@ -29,8 +29,8 @@ setup-dev: $(DEV_READY) ## the virtual environment of tests and checks
 # The site's tests run two at a time; those of the hands one at a time, for they measure and count what sandboxes leave. What a
 # database does under several people is tested on both databases. Status 5: ARGS selects none of them.
 test: $(DEV_READY) browser postgresql ## the whole suite but what needs minutes or a GPU
-	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadfile $(OF_THE_SITE) $(ARGS) || [ $$? -eq 5 ]
-	$(PYTEST) -q -m "not slow and not gpu and not postgres" $(OF_THE_HANDS) $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadfile $(OF_SITE) $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m "not slow and not gpu and not postgres" $(OF_HANDS) $(ARGS) || [ $$? -eq 5 ]
 	$(PYTHON_BIN) tools/with_postgres.py $(PYTEST) -q -m "not slow and not gpu and not sqlite" $(ON_BOTH)
 
 test-slow: $(DEV_READY) browser ## the tests that take minutes
