@@ -51,16 +51,19 @@ def packed_floats(side: Side, batch: tuple[int, int]) -> int:
     return distinct(side, batch) * (rows * panels(side.depth, PANEL_K) * PANEL_FLOATS + rows * PANEL_ROWS)
 
 
+def packing_s(side: Side, batch: tuple[int, int], ceilings: Ceilings) -> float:
+    """Seconds that packing an operand takes, its launch aside."""
+    read = distinct(side, batch) * side.rows * side.depth
+    return 4 * (read + packed_floats(side, batch)) / (PACKING[side.along_k] * ceilings.bandwidth)
+
+
 def tiling_of(operands: Operands, ceilings: Ceilings) -> Tiling:
     """The fastest way, packing included."""
     m, n, k = sizes_of(operands)
     batch = operands.matrices
     left, right = (packed_floats(side, operands.batch) for side in (operands.left, operands.right))
     result = batch * m * n
-    packing = 2 * LAUNCH_S
-    for side, packed in ((operands.left, left), (operands.right, right)):
-        read = distinct(side, operands.batch) * side.rows * side.depth
-        packing += 4 * (read + packed) / (PACKING[side.along_k] * ceilings.bandwidth)
+    packing = 2 * LAUNCH_S + sum(packing_s(side, operands.batch, ceilings) for side in (operands.left, operands.right))
     choices = []
     for columns in (128, 64):
         tiles = batch * panels(m, PANEL_ROWS) * panels(n, columns)
