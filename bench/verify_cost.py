@@ -197,7 +197,8 @@ def main() -> int:
         plain = harness(program)
         rows.append(row(program, "plain harness", plain, plain))
         for name, protocol in wanted.items():
-            template.shared(True).close()
+            for kind in template.WITH_TORCH:
+                template.shared(kind).close()
             with LocalHands() as hands:
                 rows.append(
                     row(program, f"{name}, cold", verified(hands, program, program.another(f"{name} cold"), protocol), plain)

@@ -61,7 +61,8 @@ class LocalHands:
 
     def warm(self) -> None:
         """Have torch imported while there is time."""
-        template.shared(True).warm()
+        for kind in template.WITH_TORCH:
+            template.shared(kind).warm()
 
     def perform(self, task: Task, progress: ProgressSink = _silent, cancelled: Callable[[], bool] = _never) -> Report:
         """See `hands.Hands`."""

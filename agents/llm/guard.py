@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str, int], Sequence[str]]
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Beyond what the address library calls not global: local NAT64, forms that carry an IPv4 address, segment routing, addresses
+# that clouds give to servers of their own.
+_INNER = tuple(
+    ipaddress.ip_network(text)
+    for text in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "5f00::/16", "fec0::/10", "192.0.0.0/24", "168.63.129.16/32")
+)
 
 
 class Forbidden(Exception):
@@ -91,6 +97,8 @@ def _is_public(address: Address) -> bool:
     inner = _inside(address)
     # Of these two kinds only the IPv4 address inside says where they lead; the others lead through a relay as well.
     carrier = isinstance(address, ipaddress.IPv6Address) and (address in _NAT64 or address.ipv4_mapped is not None)
+    if any(one in network for one in (address, inner) for network in _INNER):
+        return False
     return all(one.is_global and not one.is_multicast for one in ((inner,) if carrier else (address, inner)))
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from gpu_runner.sandbox.keeper import landlock
 from gpu_runner.sandbox.keeper.enter import HOLDER
 from gpu_runner.sandbox.memory import Memory
 from gpu_runner.sandbox.spec import Tool
-from gpu_runner.sandbox.template import Keeper
+from gpu_runner.sandbox.template import Keeper, Kind
 
 _FIRST_FD = 10  # the numbers by which an order knows its descriptors
 
@@ -115,14 +116,26 @@ class _Job:
 
     @property
     def started(self) -> list[str]:
-        """The command before the child's script where a tool must be there from the first instruction on; else none."""
-        return [*self.tool.prefix, sys.executable, "-I", "-u"] if self.tool.prefix or self.tool.environment else []
+        """The command before the child's script where it is started: since a tool must be there from the first instruction on,
+        or since none may be forked; else none."""
+        wanted = self.tool.prefix or self.tool.environment or not forkable()
+        return [*self.tool.prefix, sys.executable, "-I", "-u"] if wanted else []
+
+
+@lru_cache(maxsize=1)
+def forkable() -> bool:
+    """Whether a program may be a fork of a process that runs outside of its namespaces.
+
+    `/proc/self/exe` of a fork leads to the machine's own Python, whose owner may change its mode and dates by that way.
+    Programs of a root runner never are its owner, nor are those of a runner whose Python is another user's.
+    """
+    return os.getuid() == 0 or os.stat(sys.executable).st_uid != os.getuid()
 
 
 def launch(
-    config: Config, limits: Limits, threads: int, devices: tuple[str, ...], tool: Tool | None = None, torch: bool = False
+    config: Config, limits: Limits, threads: int, devices: tuple[str, ...], tool: Tool | None = None, kind: Kind = "plain"
 ) -> Launched:
-    """Starts a child that will say "ready". `torch`: it has imported it then."""
+    """Starts a child that will say "ready". `kind`: of what it is forked from."""
     with contextlib.ExitStack() as undo, contextlib.ExitStack() as handed_over:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         undo.callback(ours.close)
@@ -155,7 +168,7 @@ def launch(
         order.kept = [job.number(fd) for fd in (held.fileno(), *((slot.fd,) if slot is not None else ()))]
         order_file = handed_over.enter_context(Memory.of(json.dumps(asdict(order)).encode(), "stitchweb-order"))
         os.lseek(order_file.fd, 0, os.SEEK_SET)
-        keeper = template.shared(torch).fork(order_file.fd, output_end, job.fds, hold)
+        keeper = template.shared(kind if forkable() else "plain").fork(order_file.fd, output_end, job.fds, hold)
         undo.pop_all()
         return Launched(keeper, Channel(ours, answer), answer, output, group, slot, folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -27,11 +28,13 @@ from gpu_runner.sandbox.errors import (
 from gpu_runner.sandbox.launch import launch, why_not_started
 from gpu_runner.sandbox.memory import Memory
 from gpu_runner.sandbox.spec import TORCH_ROLES, SandboxSpec, Tool
+from gpu_runner.sandbox.template import Kind
 
 _START_S = 90.0  # a cold import of torch from a slow disk
 _EMPTY_S = 5.0
 _MAX_PROGRESS = 20_000
 _TEXT = 16_000
+_candidates = itertools.count(1)
 
 
 class Sandbox:
@@ -44,9 +47,9 @@ class Sandbox:
         threads: int,
         devices: tuple[str, ...],
         tool: Tool | None = None,
-        torch: bool = False,
+        kind: Kind = "plain",
     ) -> None:
-        """Starts a process without a role; `start` is what callers want. `torch`: it has imported it already."""
+        """Starts a process without a role; `start` is what callers want. `kind`: of what it is forked from."""
         self.limits = limits
         self.ended_reason = ""
         self._settings = settings
@@ -54,7 +57,7 @@ class Sandbox:
         self._closed = False
         self._error: SandboxError | None = None
         self._memory_killed = False
-        self._launched = launch(settings, limits, threads, devices, tool, torch)
+        self._launched = launch(settings, limits, threads, devices, tool, kind)
         try:
             self._watcher = watch.Watcher(self._launched, limits, self._kill_for)
         except BaseException:
@@ -83,8 +86,10 @@ class Sandbox:
 
         selftest.require()
         settings = config()
-        torch = spec.role in TORCH_ROLES and spec.tool is None
-        sandbox = cls(settings, spec.limits, spec.threads or settings.threads, spec.devices, spec.tool, torch)
+        kind: Kind = "plain"
+        if spec.role in TORCH_ROLES and spec.tool is None:
+            kind = spec.role if spec.role != "candidate" or next(_candidates) % 2 else "again"  # type: ignore[assignment]
+        sandbox = cls(settings, spec.limits, spec.threads or settings.threads, spec.devices, spec.tool, kind)
         try:
             sandbox.assign(spec)
         except BaseException:

@@ -1,4 +1,9 @@
-"""The runner's side of the processes that its sandboxes are forked from: one with torch imported, one without."""
+"""The runner's side of the processes that its sandboxes are forked from: one without torch, and some that have imported it.
+
+Forks of one process have the addresses of libraries, the guards of stacks and Python's seed for the hashes of text in common. A
+reference and its candidate must not (the order of a set would be the same in both, which it is nowhere else), nor a program and
+its judge, nor a candidate and the second process that shows whether it is always right.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,14 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from gpu_runner.config import config
 from gpu_runner.sandbox import recipe
 from gpu_runner.sandbox.errors import SandboxUnavailable
 
+Kind = Literal["plain", "reference", "candidate", "again", "judge"]  # `again`: of every second candidate
+WITH_TORCH: tuple[Kind, ...] = ("reference", "candidate", "judge", "again")
 _FOLDER = str(Path(__file__).parent)
 _CODE = "import os, sys; sys.path.append(os.getcwd()); from keeper.template import run; run(*map(int, sys.argv[1:]))"
 _START_S = 90.0  # a cold import of torch from a slow disk
@@ -78,21 +85,25 @@ class Template:
 
     def fork(self, order: int, output: int, fds: Sequence[int], hold: socket.socket) -> Keeper:
         """A keeper with these descriptors. Raises SandboxUnavailable where no template can be started."""
-        for last in (False, True):
-            with self._lock:
+        with self._lock:
+            for last in (False, True):
                 channel = self._started()
                 try:
                     socket.send_fds(channel, [b"k"], [order, output, *fds])
-                    answer, processes, _, _ = socket.recv_fds(channel, 256, 1, socket.MSG_CMSG_CLOEXEC)
-                except OSError as error:
-                    answer, processes = str(error).encode(), []
-                if processes:
-                    return Keeper(int(answer), processes[0], hold)
-                reason = self._reason(answer.decode(errors="replace"))
-                self._stop()
-            if last or answer.startswith(b"!"):
-                raise SandboxUnavailable(reason)
-        raise AssertionError
+                    break
+                except OSError as error:  # it was ended since; what was never sent may be sent again
+                    if last:
+                        raise SandboxUnavailable(self._ended(str(error))) from None
+            try:
+                answer, processes, _, _ = socket.recv_fds(channel, 256, 1, socket.MSG_CMSG_CLOEXEC)
+            except OSError as error:
+                answer, processes = str(error).encode(), []
+            except BaseException:
+                self._stop()  # its answer would be taken for the next one's
+                raise
+            if not processes:
+                raise SandboxUnavailable(self._ended(answer.decode(errors="replace")))
+            return Keeper(int(answer), processes[0], hold)
 
     def close(self) -> None:
         """Ends it. Sandboxes that it has forked live on."""
@@ -130,32 +141,37 @@ class Template:
             self._said.close()
         self._channel = self._popen = self._said = None
 
-    def _reason(self, answer: str) -> str:
+    def _ended(self, answer: str) -> str:
+        """Ends it. Why it could not be used."""
         printed = b""
         if self._said is not None:
             self._said.seek(0)
             printed = self._said.read(4096)
+        self._stop()
         said = " ".join(f"{answer} {printed.decode(errors='replace')}".split())[-400:]
         return f"The process that sandboxes are forked from could not be used ({said or 'it said nothing'})."
 
 
 _making = threading.Lock()
-_made: dict[bool, Template] = {}
+_made: dict[Kind, Template] = {}
 
 
-def shared(torch: bool, /) -> Template:
-    """This process's template, with torch imported or without."""
+def shared(kind: Kind) -> Template:
+    """This process's template of a kind."""
     with _making:
-        if torch not in _made:
-            _made[torch] = Template(torch)
-            atexit.register(_made[torch].close)
-        return _made[torch]
+        if kind not in _made:
+            _made[kind] = Template(kind in WITH_TORCH)
+            atexit.register(_made[kind].close)
+        return _made[kind]
 
 
 def _forget() -> None:
-    """In a forked process: the template of its parent is not its own to use, since one socket would carry two conversations."""
+    """In a forked process: the templates of its parent are not its own, neither to use (one socket would carry two
+    conversations) nor to end."""
     global _making
     _making = threading.Lock()
+    for template in _made.values():
+        atexit.unregister(template.close)
     _made.clear()
 
 

@@ -58,7 +58,7 @@ def cancels(settings: Config, chance: random.Random) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    template.shared(False).close()
+    template.shared("plain").close()
     if len(descendants(os.getpid())) > 1:
         os._exit(3)
 

@@ -136,8 +136,8 @@ def verifier(request: pytest.FixtureRequest, host: dict[str, str]) -> Iterator[V
             yield made
             assert made.check(PLAIN).verdict is Verdict.VERIFIED
             same_time(before, made.time(PLAIN))
-        for torch in (True, False):
-            template.shared(torch).close()
+        for kind in ("plain", *template.WITH_TORCH):
+            template.shared(kind).close()
         assert mounts() == mounted
         eventually(lambda: folders() - lying)
         eventually(without_owner)

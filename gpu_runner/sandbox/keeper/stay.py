@@ -20,6 +20,14 @@ def close_all_but(kept: set[int]) -> None:
                 os.close(int(name))
 
 
+def nothing_random_in_common() -> None:
+    """What modules drew from the system when they were imported is drawn again: forks would have it from one draw."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
+    if "multiprocessing.process" in sys.modules:
+        sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+
+
 def program(order: dict[str, Any]) -> Program:
     """Everything of the keeper's is given up now; what is returned is called where nothing of it is on the stack."""
     close_all_but({0, 1, 2, *order["program_fds"]})
@@ -33,6 +41,7 @@ def program(order: dict[str, Any]) -> Program:
         for name in [name for name in sys.modules if name.split(".")[0] == ours]:
             del sys.modules[name]
         sys.argv = list(arguments)
+        nothing_random_in_common()
         runpy.run_path(arguments[0], run_name="__main__")
 
     return start

@@ -111,6 +111,8 @@ def _keeper(fds: list[int], owner: int) -> Program:
     high = [out_of_the_way(fd) for fd in fds]
     close_all_but({0, 1, 2, owner, *high})
     order, output, *handed = high
+    # An open file of its own: what a program leaves on it, as locks and flags, the next one must not find.
+    os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
