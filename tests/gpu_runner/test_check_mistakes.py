@@ -29,3 +29,29 @@ def test_a_library_that_never_ends_loading_is_timed_out(check):
     program += "ctypes.CDLL(str(Path(__file__).with_name('libkernels.so')))\n"
     report = check(REFERENCE, program, limits=Limits(wall_s=8), kernels={"kernels/a.cpp": kernel})
     assert (report.verdict, "finish" in report.sentence) == ("timed-out", True)
+
+
+BY_CHANCE = """
+import torch
+{drawn}
+class {name}(torch.nn.Module):
+    def forward(self, x):
+        return x * W
+
+def get_inputs():
+    return [torch.randn(64, 16)]
+"""
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "W = torch.randn(16)",
+        "W = torch.tensor([float(text) for text in {str(number) for number in range(16)}])",
+    ],
+    ids=["numbers without a seed", "the order of a set of texts"],
+)
+def test_a_program_that_is_right_only_where_two_processes_share_their_chance_is_not(drawn, check):
+    """Processes are forked from ones that have torch, and must not have in common what that drew when it was imported."""
+    report = check(BY_CHANCE.format(drawn=drawn, name="Model"), BY_CHANCE.format(drawn=drawn, name="ModelNew"))
+    assert report.verdict == "incorrect", report.sentence
