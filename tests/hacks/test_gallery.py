@@ -39,10 +39,10 @@ def test_an_entry_says_what_it_does_and_what_catches_it():
 def test_every_program_of_the_gallery_is_judged_rightly(hands):
     """A honest program that gets no claim beside a restless neighbour is judged once more; no cheat has a second chance."""
     with LocalHands() as other:
-        found = dict(command.judged([hands, other], CPU, "cpu"))
-    again = [entry for entry, judged in found.items() if not (judged.good or entry.hack)]
-    found |= dict(command.judged([hands], again, "cpu"))
-    assert {entry.name: judged for entry, judged in found.items() if not judged.good} == {}
+        found = {entry.name: judged for entry, judged in command.judged([hands, other], CPU, "cpu")}
+    again = [entry for entry in CPU if not (entry.hack or found[entry.name].good)]
+    found |= {entry.name: judged for entry, judged in command.judged([hands], again, "cpu")}
+    assert {name: judged for name, judged in found.items() if not judged.good} == {}
     assert len(found) == len(CPU)
 
 
