@@ -10,7 +10,7 @@ from gpu_runner.stats import agree, median, noise, paired_ratio, percentile
 from gpu_runner.timed import CANDIDATE, EAGER, Samples, SpeedEvidence
 from gpu_runner.verdict import precision_label
 
-AGREEMENT = 0.08
+AGREEMENT = 0.08  # a process has its own place in memory, which alone moves a ratio by several per cent
 DRIFTED = 3.0  # times what is still called reordered: eager's own error is known of one draw, and varies over others
 HIDDEN_SHARE = 0.1
 UNSEEN_FLOOR_NS = 20_000.0

@@ -32,28 +32,31 @@ class Eviction:
         # Written to, since memory that never was is one page of zeros, however much of it is read.
         ctypes.memset(self._address, _FILL, len(self._memory))
         self._share = len(self._memory) // len(cores)
-        self._turns: list[SimpleQueue[bool]] = [SimpleQueue() for _ in cores]
-        self._done: SimpleQueue[None] = SimpleQueue()
+        self._turns: list[SimpleQueue[int]] = [SimpleQueue() for _ in cores]
+        self._done: SimpleQueue[int] = SimpleQueue()
+        self._turn = 0
         for number, core in enumerate(cores):
             threading.Thread(target=self._read, args=(number, core), name="stitchweb-eviction", daemon=True).start()
 
     def evict(self) -> None:
         """Returns when all of it was read. Not from two threads at once."""
+        self._turn += 1
         for turn in self._turns:
-            turn.put(True)
-        for _ in self._turns:
-            self._done.get()
+            turn.put(self._turn)
+        left = len(self._turns)
+        while left:  # what is left of a turn that was interrupted does not count
+            left -= self._done.get() == self._turn
 
     def close(self) -> None:
         """Ends the threads."""
         for turn in self._turns:
-            turn.put(False)
+            turn.put(0)
 
     def _read(self, number: int, core: int) -> None:
         os.sched_setaffinity(0, {core})  # of this thread alone
-        while self._turns[number].get():
+        while turn := self._turns[number].get():
             _search(self._address + number * self._share, _ABSENT, self._share)
-            self._done.put(None)
+            self._done.put(turn)
 
 
 _kept: list[tuple[tuple[int, tuple[int, ...]], Eviction]] = []

@@ -61,8 +61,7 @@ class LocalHands:
 
     def warm(self) -> None:
         """Have torch imported while there is time."""
-        for kind in template.WITH_TORCH:
-            template.shared(kind).warm()
+        template.warm()
 
     def perform(self, task: Task, progress: ProgressSink = _silent, cancelled: Callable[[], bool] = _never) -> Report:
         """See `hands.Hands`."""

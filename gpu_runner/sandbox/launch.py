@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,18 +117,8 @@ class _Job:
     def started(self) -> list[str]:
         """The command before the child's script where it is started: since a tool must be there from the first instruction on,
         or since none may be forked; else none."""
-        wanted = self.tool.prefix or self.tool.environment or not forkable()
+        wanted = self.tool.prefix or self.tool.environment or not template.forkable()
         return [*self.tool.prefix, sys.executable, "-I", "-u"] if wanted else []
-
-
-@lru_cache(maxsize=1)
-def forkable() -> bool:
-    """Whether a program may be a fork of a process that runs outside of its namespaces.
-
-    `/proc/self/exe` of a fork leads to the machine's own Python, whose owner may change its mode and dates by that way.
-    Programs of a root runner never are its owner, nor are those of a runner whose Python is another user's.
-    """
-    return os.getuid() == 0 or os.stat(sys.executable).st_uid != os.getuid()
 
 
 def launch(
@@ -168,7 +157,7 @@ def launch(
         order.kept = [job.number(fd) for fd in (held.fileno(), *((slot.fd,) if slot is not None else ()))]
         order_file = handed_over.enter_context(Memory.of(json.dumps(asdict(order)).encode(), "stitchweb-order"))
         os.lseek(order_file.fd, 0, os.SEEK_SET)
-        keeper = template.shared(kind if forkable() else "plain").fork(order_file.fd, output_end, job.fds, hold)
+        keeper = template.shared(kind if template.forkable() else "plain").fork(order_file.fd, output_end, job.fds, hold)
         undo.pop_all()
         return Launched(keeper, Channel(ours, answer), answer, output, group, slot, folder)
 

@@ -37,6 +37,19 @@ _TEXT = 16_000
 _candidates = itertools.count(1)
 
 
+def _kind(spec: SandboxSpec) -> Kind:
+    """What a process with this role is forked from."""
+    if spec.tool is not None:
+        return "plain"
+    match spec.role:
+        case "reference" | "judge":
+            return spec.role
+        case "candidate":
+            return "candidate" if next(_candidates) % 2 else "again"
+        case _:
+            return "plain"
+
+
 class Sandbox:
     """Made by `start`. Not thread-safe, except for `kill`, which any thread may call at any time."""
 
@@ -86,10 +99,7 @@ class Sandbox:
 
         selftest.require()
         settings = config()
-        kind: Kind = "plain"
-        if spec.role in TORCH_ROLES and spec.tool is None:
-            kind = spec.role if spec.role != "candidate" or next(_candidates) % 2 else "again"  # type: ignore[assignment]
-        sandbox = cls(settings, spec.limits, spec.threads or settings.threads, spec.devices, spec.tool, kind)
+        sandbox = cls(settings, spec.limits, spec.threads or settings.threads, spec.devices, spec.tool, _kind(spec))
         try:
             sandbox.assign(spec)
         except BaseException:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Literal
 
@@ -149,7 +150,18 @@ class Template:
             printed = self._said.read(4096)
         self._stop()
         said = " ".join(f"{answer} {printed.decode(errors='replace')}".split())[-400:]
-        return f"The process that sandboxes are forked from could not be used ({said or 'it said nothing'})."
+        why = f"The process that sandboxes are forked from could not be used ({said or 'it said nothing'})."
+        return f"{why} Run `python -m gpu_runner doctor`."
+
+
+@lru_cache(maxsize=1)
+def forkable() -> bool:
+    """Whether a program may be a fork of a process that runs outside of its namespaces.
+
+    `/proc/self/exe` of a fork leads to the machine's own Python, whose owner may change its mode and dates by that way.
+    Programs of a root runner never are its owner, nor are those of a runner whose Python is another user's.
+    """
+    return os.getuid() == 0 or os.stat(sys.executable).st_uid != os.getuid()
 
 
 _making = threading.Lock()
@@ -163,6 +175,12 @@ def shared(kind: Kind) -> Template:
             _made[kind] = Template(kind in WITH_TORCH)
             atexit.register(_made[kind].close)
         return _made[kind]
+
+
+def warm() -> None:
+    """Has all that will be forked import torch while there is time; returns at once."""
+    for kind in WITH_TORCH if forkable() else ():
+        shared(kind).warm()
 
 
 def _forget() -> None:

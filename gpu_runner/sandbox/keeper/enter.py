@@ -17,7 +17,7 @@ from .become import check, drop_bounding, filter_calls, give_up, libc, readable_
 
 # The first process of the namespaces. It says what it is told, and ends, and all with it, when nobody can speak to it any more.
 # Orphans come to it, and are buried by the kernel where their end is of no interest; no signal from inside reaches it.
-HOLDER = ("/bin/sh", "-c", "trap '' CHLD; exec /usr/bin/cat")
+HOLDER = ("/bin/sh", "-c", "trap '' CHLD; PATH=/usr/bin:/bin; exec cat")
 _OWNER_OF_NAMESPACE = 0xB701  # NS_GET_USERNS
 _OTHERS = ("mnt", "pid", "net", "ipc", "uts", "cgroup")
 _AMBIENT, _AMBIENT_CLEAR = 47, 4

@@ -19,7 +19,7 @@ from . import main as keeper
 from .become import check
 from .stay import Program, close_all_but
 
-ABOVE = 200  # where descriptors wait that must not be in the way of an order's own numbers
+ABOVE = 100  # where descriptors wait that must not be in the way of an order's own numbers
 MOST_FDS = 64
 _FORK_FAILED = b"!"
 _ORPHANS_S = 5.0  # how long those of a killed keeper are waited for
