@@ -10,10 +10,9 @@ from django.http import Http404
 from agents.model_choice import ModelChoice, Role
 from agents.state import Options
 from stitchweb.llm.models import Provider, RoleDefault, TeamModel, TeamPrompt
-from stitchweb.teams.access import MANAGERS, WORKERS, Person, team_for, teams_for
+from stitchweb.llm.permissions import CHANGE, SEE
+from stitchweb.teams.access import Person, team_for, teams_for
 from stitchweb.teams.models import Team
-
-SEE, CHANGE = WORKERS, MANAGERS
 
 
 def team_to_see(user: Person, slug: str) -> Team:

@@ -13,8 +13,9 @@ from django.utils import timezone
 from gpu_runner.contracts import Source
 from stitchweb.programs.intake import Batch
 from stitchweb.programs.models import Program, Revision, Suite
+from stitchweb.programs.permissions import UPLOAD
 from stitchweb.programs.uploads import Problem, check_source
-from stitchweb.teams.access import WORKERS, require_role
+from stitchweb.teams.access import require
 from stitchweb.teams.models import Team, User
 
 _HOUR = timedelta(hours=1)
@@ -47,7 +48,7 @@ class Upload:
 
 def create_program(user: User, team: Team, upload: Upload) -> Revision:
     """A program with its first revision. UploadRefused when the text cannot be one, PermissionDenied unless a member."""
-    require_role(user, team.pk, WORKERS)
+    require(user, team.pk, UPLOAD)
     problems = check_source(upload.text, upload.filename, upload.entry)
     if problems:
         raise UploadRefused(problems)
@@ -58,7 +59,7 @@ def create_program(user: User, team: Team, upload: Upload) -> Revision:
 @transaction.atomic
 def add_revision(user: User, program: Program, text: str, entry: str = "") -> Revision:
     """The next revision of a program; the one there is, when text and entry are the same. Refuses as `create_program` does."""
-    require_role(user, program.team_id, WORKERS)
+    require(user, program.team_id, UPLOAD)
     problems = check_source(text, program.path or program.name, entry)
     if problems:
         raise UploadRefused(problems)
@@ -75,7 +76,7 @@ def add_revision(user: User, program: Program, text: str, entry: str = "") -> Re
 @transaction.atomic
 def create_suite(user: User, team: Team, batch: Batch, name: str = "", description: str = "") -> Suite:
     """A suite of the batch's good programs. All or nothing: UploadRefused when none of them is good."""
-    require_role(user, team.pk, WORKERS)
+    require(user, team.pk, UPLOAD)
     good = [item for item in batch.items if not item.problems]
     if not good:
         raise UploadRefused(batch.problems + [problem for item in batch.items for problem in item.problems])

@@ -27,8 +27,9 @@ from stitchweb.review.models import (
     Rubric,
     Seen,
 )
+from stitchweb.review.permissions import MANAGE, SCORE, SETTLE
 from stitchweb.runs.models import Control, Run
-from stitchweb.teams.access import MANAGERS, REVIEWERS, Person, require_role, role_of, teams_for
+from stitchweb.teams.access import Person, may, require, teams_for
 
 
 def rubrics_for(user: Person) -> QuerySet[Rubric]:
@@ -48,7 +49,7 @@ def projects_for(user: Person) -> QuerySet[Project]:
     if not user.is_authenticated:
         return Project.objects.none()
     part = Q(pk__in=parts_of(user).values("project")) | Q(pk__in=grants_of(user).values("project"))
-    return Project.objects.filter(part | Q(team__in=teams_for(user, MANAGERS))).select_related("team", "rubric")
+    return Project.objects.filter(part | Q(team__in=teams_for(user, MANAGE))).select_related("team", "rubric")
 
 
 def counted(projects: QuerySet[Project]) -> QuerySet[Project]:
@@ -69,7 +70,7 @@ def project_for(user: Person, pk: int) -> Project:
 def project_to_manage(user: Person, pk: int) -> Project:
     """The project, for owners and maintainers of its team. PermissionDenied with a sentence for its reviewers."""
     project = project_for(user, pk)
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     return project
 
 
@@ -92,12 +93,12 @@ def reviewer_of(user: Person, project: Project) -> Reviewer | None:
 
 def parts_of(user: Person) -> QuerySet[Reviewer]:
     """Where the person scores now: added to the project, and still one who may score in its team."""
-    return Reviewer.objects.filter(user=user.pk, left_at=None, project__team__in=teams_for(user, REVIEWERS))
+    return Reviewer.objects.filter(user=user.pk, left_at=None, project__team__in=teams_for(user, SCORE))
 
 
 def grants_of(user: Person) -> QuerySet[Adjudicator]:
     """Where the person settles disputes now: granted, and still one who may score in the team."""
-    return Adjudicator.objects.filter(user=user.pk, project__team__in=teams_for(user, REVIEWERS))
+    return Adjudicator.objects.filter(user=user.pk, project__team__in=teams_for(user, SETTLE))
 
 
 def adjudicates(user: Person, project: Project) -> bool:
@@ -224,7 +225,7 @@ def probes_for(user: Person, item: Item) -> QuerySet[Probe]:
     """Probes of the team that were made from the item's reference; none that was found on the same candidate, whose existence
     would tell what a peer made of it."""
     same = Probe.objects.filter(project__team=item.project.team_id, reference_sha256=item.run.revision.sha256)
-    return same.filter(project__team__in=teams_for(user, REVIEWERS)).exclude(hunch__assignment__item__sha256=item.sha256)
+    return same.filter(project__team__in=teams_for(user, SCORE)).exclude(hunch__assignment__item__sha256=item.sha256)
 
 
 def why_closed(user: Person, program: int) -> Closed:
@@ -250,7 +251,7 @@ def item_with_labels(user: Person, project_pk: int, pk: int) -> Item:
     """
     project = project_for(user, project_pk)
     item = Item.objects.filter(project=project, pk=pk).select_related("project__rubric", "run__owner", "run__revision__program")
-    found = item.first() if adjudicates(user, project) or role_of(user, project.team_id) in MANAGERS else None
+    found = item.first() if adjudicates(user, project) or may(user, project.team_id, MANAGE) else None
     if found is None:
         raise Http404("There is no such item, or its labels are not for you.")
     if blind_to(user).filter(sha256=found.sha256).exists():

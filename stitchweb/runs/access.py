@@ -5,18 +5,20 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.http import Http404
 
+from stitchweb.core.permissions import Action
 from stitchweb.core.withheld import open_to, refuse_closed
 from stitchweb.runs.models import Artifact, Blob, ImportedProfile, Run, RunQuerySet
-from stitchweb.teams.access import EVERYBODY, WORKERS, Person, require_role, teams_for
+from stitchweb.runs.permissions import SEE, SEE_ALL_QUESTIONS, SEE_QUESTIONS, STEER
+from stitchweb.teams.access import Person, require, role_of, teams_for
 
 
-def runs_for(user: Person, roles: frozenset[str] = EVERYBODY) -> RunQuerySet:
+def runs_for(user: Person, action: Action = SEE) -> RunQuerySet:
     """Runs of the person's teams, newest first, without those that are closed to them for now. One query."""
-    return with_names(_open_runs(user, roles))
+    return with_names(_open_runs(user, action))
 
 
-def _open_runs(user: Person, roles: frozenset[str] = EVERYBODY) -> RunQuerySet:
-    return Run.objects.filter(open_to(user, "revision__program"), team__in=teams_for(user, roles))
+def _open_runs(user: Person, action: Action = SEE) -> RunQuerySet:
+    return Run.objects.filter(open_to(user, "revision__program"), team__in=teams_for(user, action))
 
 
 def with_names(runs: RunQuerySet) -> RunQuerySet:
@@ -24,23 +26,29 @@ def with_names(runs: RunQuerySet) -> RunQuerySet:
     return runs.select_related("team", "owner", "revision__program")
 
 
-def run_for(user: Person, pk: int, roles: frozenset[str] = EVERYBODY) -> Run:
-    """The run, or Http404; PermissionDenied with a sentence for those who see it but lack one of `roles`, or while it is closed
-    to them."""
+def run_for(user: Person, pk: int, action: Action = SEE) -> Run:
+    """The run, or Http404; PermissionDenied with a sentence for those who see it but may not do `action`, or while it is
+    closed to them."""
     run = runs_for(user).filter(pk=pk).first()
     if run is None:
-        hidden = Run.objects.filter(pk=pk, team__in=teams_for(user)).values_list("revision__program", flat=True).first()
+        hidden = Run.objects.filter(pk=pk, team__in=teams_for(user, SEE)).values_list("revision__program", flat=True).first()
         if hidden is not None:
             refuse_closed(user, hidden)
         raise Http404("There is no such run, or it is not shared with you.")
-    if roles is not EVERYBODY:
-        require_role(user, run.team_id, roles)
+    if action is not SEE:
+        require(user, run.team_id, action)
     return run
 
 
 def run_to_steer(user: Person, pk: int) -> Run:
     """The run, for those who may steer it."""
-    return run_for(user, pk, WORKERS)
+    return run_for(user, pk, STEER)
+
+
+def may_read_questions(user: Person, run: Run) -> bool:
+    """Whether the person may read what the run's models were asked and answered: its owner and the team's managers."""
+    role = role_of(user, run.team_id)
+    return role in SEE_ALL_QUESTIONS.roles or (role in SEE_QUESTIONS.roles and run.owner_id == user.pk)
 
 
 def may_watch(user: Person, pk: int) -> bool:

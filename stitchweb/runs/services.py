@@ -24,7 +24,8 @@ from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Control, Job, JobState, Run, RunState
-from stitchweb.teams.access import WORKERS, require_role
+from stitchweb.runs.permissions import START
+from stitchweb.teams.access import require
 from stitchweb.teams.models import User
 
 MOST_REPLAYS = 8  # of one run at once: they take a runner's time from others' steps
@@ -53,7 +54,7 @@ def start_run(user: User, revision: Revision, options: Options, name: str = "") 
 
     TooManyRuns, with a way out, when the person has as many as one may have; RunRefused for a model that is not the team's.
     """
-    require_role(user, revision.program.team_id, WORKERS)
+    require(user, revision.program.team_id, START)
     if not runs_left(user):
         raise TooManyRuns(
             f"You have as many runs at once as one person may have: {settings.RUNS_AT_ONCE}. Cancel one or wait for one to end,"

@@ -14,10 +14,11 @@ from django.http import Http404
 from django.test import Client
 
 from stitchweb.programs.access import program_for, programs_for, revision_for, suite_for
+from stitchweb.review.permissions import MANAGE, SCORE
 from stitchweb.runs import services
 from stitchweb.runs.access import artifacts_for, blob_for, may_watch, run_for, run_to_steer, runs_for
 from stitchweb.runs.blobs import RunBlobs
-from stitchweb.teams.access import MANAGERS, REVIEWERS, memberships_for, require_role, role_of, team_for, teams_for
+from stitchweb.teams.access import memberships_for, require, role_of, team_for, teams_for
 from stitchweb.teams.models import Role, User
 from stitchweb.teams.services import LinkRefused, create_team, create_user, make_login_link, use_login_link
 from tests.agents.loop_world import options
@@ -87,8 +88,8 @@ def test_an_outsiders_world_does_not_contain_the_team(world: World) -> None:
 
 def test_inside_the_team_a_missing_role_is_named(world: World) -> None:
     with pytest.raises(PermissionDenied, match="You are member of this team and this needs a maintainer"):
-        require_role(world.teammate, world.team.pk, MANAGERS)
-    assert require_role(world.expert, world.team.pk, REVIEWERS) is Role.REVIEWER
+        require(world.teammate, world.team.pk, MANAGE)
+    assert require(world.expert, world.team.pk, SCORE) is Role.REVIEWER
 
 
 def test_programs_are_the_teams(world: World) -> None:

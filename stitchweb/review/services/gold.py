@@ -6,10 +6,11 @@ from django.db import transaction
 
 from stitchweb.review.gold import gold_items
 from stitchweb.review.models import Gold, Item, Project, Reviewer
+from stitchweb.review.permissions import MANAGE
 from stitchweb.review.services.audit import record
 from stitchweb.review.services.intake import Brought, bring_in
 from stitchweb.review.services.projects import ProjectRefused, gold_for_all
-from stitchweb.teams.access import MANAGERS, require_role
+from stitchweb.teams.access import require
 from stitchweb.teams.models import User
 
 WHY = "a gold item for calibration"
@@ -37,7 +38,7 @@ def _row(item: object) -> Brought:
 @transaction.atomic
 def clear(user: User, project: Project, number: int, cleared: bool) -> None:
     """Let a reviewer go on although their gold items are below the pass mark, or no more. ProjectRefused for no such number."""
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     row = Reviewer.objects.select_for_update().filter(project=project, number=number).first()
     if row is None:
         raise ProjectRefused("There is no such reviewer in this project.")

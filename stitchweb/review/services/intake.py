@@ -18,12 +18,13 @@ from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Contract, Source, di
 from stitchweb.programs.models import Revision
 from stitchweb.programs.services import Upload, UploadRefused, create_program
 from stitchweb.review.models import Item, Project
+from stitchweb.review.permissions import MANAGE
 from stitchweb.review.rubric import Skill
 from stitchweb.review.services.audit import record
 from stitchweb.review.services.projects import MAX_ITEMS, ProjectRefused, new_item
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.models import Event, Run, RunState
-from stitchweb.teams.access import MANAGERS, require_role
+from stitchweb.teams.access import require
 from stitchweb.teams.models import Team, User
 
 MAX_ROWS = 1000  # of one file
@@ -87,7 +88,7 @@ def bring_in(
 
     ProjectRefused for too many, or a reference that cannot be a program. A program that the team has is used again.
     """
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     if len(rows) > MAX_ROWS:
         raise ProjectRefused(f"A file brings in {MAX_ROWS} candidates at most, this one has {len(rows)}. Cut it into parts.")
     project = Project.objects.select_for_update().get(pk=project.pk)

@@ -16,12 +16,13 @@ from gpu_runner.contracts import digest
 from stitchweb.review.access import handed_to, strange_to
 from stitchweb.review.judge import judge
 from stitchweb.review.models import HACK_TYPES, Assignment, Change, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
+from stitchweb.review.permissions import MANAGE, SCORE
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import release
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import ENDED, Run
-from stitchweb.teams.access import MANAGERS, REVIEWERS, require_role
-from stitchweb.teams.models import Membership, Team, User
+from stitchweb.teams.access import members_for, require
+from stitchweb.teams.models import Team, User
 
 MAX_ITEMS = 10_000
 MAX_RUNS = 500  # looked through at once, the newest first
@@ -96,7 +97,7 @@ def create_project(
     guidelines: str = "", synthetic: bool = False,
 ) -> Project:  # fmt: skip
     """An empty project. PermissionDenied unless the person manages the team; ProjectRefused for a number out of bounds."""
-    require_role(user, team.pk, MANAGERS)
+    require(user, team.pk, MANAGE)
     if not name.strip():
         raise ProjectRefused("Give the project a name.")
     if not 1 <= overlap <= 9:
@@ -120,7 +121,7 @@ def fill(user: User, project: Project, filters: Filters) -> int:
 
     Two or three queries per run looked through, at most `MAX_RUNS`. The draw is the same each time for one project.
     """
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     project = Project.objects.select_for_update().get(pk=project.pk)
     known = set(Item.objects.filter(project=project).values_list("sha256", flat=True))
     items = []
@@ -209,10 +210,10 @@ def set_reviewers(user: User, project: Project, chosen: Iterable[int], *, seen: 
 
 def people_to_set(user: User, project: Project, chosen: Iterable[int], act: str, seen: int | None) -> tuple[Project, set[int]]:
     """The project, its row locked, and the people to be set there by `act`. As `set_reviewers` refuses."""
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     project = Project.objects.select_for_update().get(pk=project.pk)
     wanted = set(chosen)
-    members = Membership.objects.filter(team=project.team_id, role__in=REVIEWERS, user__in=wanted)
+    members = members_for(project.team_id, SCORE).filter(user__in=wanted)
     if wanted - set(members.values_list("user", flat=True)):
         raise ProjectRefused("Somebody of these people may not score in this team. Make them a reviewer of the team first.")
     if seen is not None and seen != newest_change(project, act):
@@ -226,7 +227,7 @@ def people_to_set(user: User, project: Project, chosen: Iterable[int], act: str,
 @transaction.atomic
 def set_gold(user: User, project: Project, item_pk: int, gold: bool) -> None:
     """Make an item one that every reviewer scores first, whatever the overlap; or an ordinary one again."""
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     item = Item.objects.select_for_update().filter(project=project, pk=item_pk).first()
     if item is None:
         raise ProjectRefused("There is no such item in this project.")
@@ -271,7 +272,7 @@ def change(
     `pass_mark`: per cent of the points of gold items, 0 for no test; `keep_days`: how long after closing it is known who gave a
     label, None for good.
     """
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     if not 5 <= minutes <= 1440:
         raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
     row = Project.objects.select_for_update().get(pk=project.pk)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from stitchweb.review.models import Adjudication, Item, Project, Review, Rubric
+from stitchweb.review.permissions import MANAGE
 from stitchweb.review.rubric import RubricContent, changed, shipped
 from stitchweb.review.services.audit import record
 from stitchweb.review.services.projects import ProjectRefused
-from stitchweb.teams.access import MANAGERS, require_role
+from stitchweb.teams.access import require
 from stitchweb.teams.models import User
 
 
@@ -35,7 +36,7 @@ def move_to(user: User, project: Project, rubric: Rubric) -> int:
     blind any more. Labels that nothing of the change touches go on counting. ProjectRefused for another rubric or
     an older version.
     """
-    require_role(user, project.team_id, MANAGERS)
+    require(user, project.team_id, MANAGE)
     project = Project.objects.select_for_update().select_related("rubric").get(pk=project.pk)
     if rubric.key != project.rubric.key or rubric.version <= project.rubric.version:
         raise ProjectRefused(f"The project is at {project.rubric}. It can go on to a newer version of the same rubric only.")

@@ -25,6 +25,7 @@ from stitchweb.review.access import (
 from stitchweb.review.calibration import FEW, gate, raters
 from stitchweb.review.export import label_lines, probe_lines
 from stitchweb.review.models import Change, Gold, Held, Reviewer
+from stitchweb.review.permissions import MANAGE
 from stitchweb.review.rubric import changed
 from stitchweb.review.services.gold import add_gold, clear
 from stitchweb.review.services.intake import MAX_ROWS, bring_in
@@ -34,7 +35,7 @@ from stitchweb.review.services.rubrics import move_to
 from stitchweb.review.services.seen import note_all
 from stitchweb.review.tables import MAX_FILE, labels_csv, read_candidates
 from stitchweb.review.views.requests import SignedIn, done, number
-from stitchweb.teams.access import MANAGERS, role_of
+from stitchweb.teams.access import may
 from stitchweb.teams.models import User
 
 CHANGES = 100  # of the trail, on a page
@@ -207,7 +208,7 @@ def calibration(request: SignedIn, pk: int) -> HttpResponse:
     """Reviewers against the gold items: everybody for those who manage, oneself for a reviewer."""
     project = project_for(request.user, pk)
     part = reviewer_of(request.user, project)
-    manages = role_of(request.user, project.team_id) in MANAGERS
+    manages = may(request.user, project.team_id, MANAGE)
     every = raters(project)
     blind = blind_to(request.user).filter(project=project, answer__isnull=False).exists()  # how others did on it tells levels
     answered = assignments_for(request.user).filter(item__project=project, item__answer__isnull=False, state=Held.SUBMITTED)

@@ -20,7 +20,8 @@ from stitchweb.review.services.hunches import attach, try_out
 from stitchweb.review.services.projects import ProjectRefused
 from stitchweb.review.services.queue import QueueRefused
 from stitchweb.review.views.requests import SignedIn, done, number
-from stitchweb.teams.access import WORKERS, role_of
+from stitchweb.runs.permissions import START
+from stitchweb.teams.access import may
 
 
 @login_required
@@ -71,7 +72,7 @@ def _listed(row: Assignment) -> dict[str, Any]:
         "busy": any(h.open for h in shown),
         "dimensions": row.item.project.rubric.parsed.dimensions,
         "submitted": submitted,
-        "works": role_of(row.user, row.item.project.team_id) in WORKERS if submitted and row.user else False,
+        "works": may(row.user, row.item.project.team_id, START) if submitted and row.user else False,
         "told": told,
     }
 

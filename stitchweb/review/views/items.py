@@ -31,8 +31,9 @@ from stitchweb.review.services.reviews import NotComplete, content_of, save_draf
 from stitchweb.review.services.typed import keep_revision, typed
 from stitchweb.review.views.requests import SignedIn, done, kept, number
 from stitchweb.review.views.settling import relabel
+from stitchweb.runs.permissions import START
 from stitchweb.runs.spread import WISHES
-from stitchweb.teams.access import WORKERS, role_of
+from stitchweb.teams.access import may
 
 ACTS = (
     ("j", "next line"), ("k", "previous line"), ("]", "next change"), ("[", "previous change"), ("f", "next file"),
@@ -83,7 +84,7 @@ def _done(request: SignedIn, row: Assignment, label: GivenLabel, found: list[Pro
         "section": "review",
         "row": row,
         "remark_at": reverse("review-remark", args=[row.pk]),
-        "works": role_of(request.user, row.item.project.team_id) in WORKERS,
+        "works": may(request.user, row.item.project.team_id, START),
         **revealed(row),
         **relabel(row.review.rubric.parsed, row.item.skill, label, found),
     }

@@ -19,6 +19,7 @@ from stitchweb.review.agreement import FEW
 from stitchweb.review.forms import ChangeForm, FilterForm, NewProject, sentences
 from stitchweb.review.judge import judge
 from stitchweb.review.models import Held, Item, Project, ProjectState
+from stitchweb.review.permissions import MANAGE, SCORE
 from stitchweb.review.services.projects import (
     VERDICTS,
     ProjectRefused,
@@ -34,8 +35,7 @@ from stitchweb.review.services.seen import note_all
 from stitchweb.review.standing import standing
 from stitchweb.review.views.requests import SignedIn, done, number, numbers
 from stitchweb.runs.access import runs_for
-from stitchweb.teams.access import MANAGERS, REVIEWERS, role_of, teams_for
-from stitchweb.teams.models import Membership
+from stitchweb.teams.access import may, members_for, teams_for
 
 SHOWN = 100
 
@@ -44,7 +44,7 @@ SHOWN = 100
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_project(request: SignedIn) -> HttpResponse:
     """The form of a new project; sent, it leads to the project, which is empty."""
-    teams = teams_for(request.user, MANAGERS).order_by("name")
+    teams = teams_for(request.user, MANAGE).order_by("name")
     if not teams.exists():
         raise PermissionDenied("A review project needs an owner or maintainer of a team. An owner can change your role.")
     form = NewProject(request.POST if request.method == "POST" else None, teams)
@@ -73,7 +73,7 @@ def _shown(request: SignedIn, project: Project, typed: Mapping[str, Any] | None 
         "section": "review",
         "project": project,
         "scores": reviewer_of(request.user, project) is not None,
-        "manages": role_of(request.user, project.team_id) in MANAGERS,
+        "manages": may(request.user, project.team_id, MANAGE),
         "share": project.taken_n / project.wanted_n if project.wanted_n else 0.0,
     }
     if context["manages"]:
@@ -82,7 +82,7 @@ def _shown(request: SignedIn, project: Project, typed: Mapping[str, Any] | None 
 
 
 def _managed(request: SignedIn, project: Project) -> dict[str, Any]:
-    people = Membership.objects.filter(team=project.team_id, role__in=REVIEWERS).select_related("user").order_by("user__name")
+    people = members_for(project.team_id, SCORE).select_related("user").order_by("user__name")
     parts = {r.user_id: r for r in project.reviewers.filter(left_at=None)}
     rows = Item.objects.filter(project=project).select_related("run__revision__program").prefetch_related("assignments")
     shown = rows.order_by("-gold", "rank")[:SHOWN]

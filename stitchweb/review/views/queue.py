@@ -24,9 +24,10 @@ from stitchweb.review.access import (
 )
 from stitchweb.review.disputes import disputes_for
 from stitchweb.review.models import Held
+from stitchweb.review.permissions import MANAGE
 from stitchweb.review.services.queue import QueueRefused, next_assignment
 from stitchweb.review.views.requests import SignedIn
-from stitchweb.teams.access import MANAGERS, teams_for
+from stitchweb.teams.access import teams_for
 
 RECENT = 12
 
@@ -36,7 +37,7 @@ RECENT = 12
 def home(request: SignedIn) -> HttpResponse:
     """The person's queues, what they scored last, and the projects that they manage."""
     user = request.user
-    managed = set(teams_for(user, MANAGERS).values_list("pk", flat=True))
+    managed = set(teams_for(user, MANAGE).values_list("pk", flat=True))
     scores = set(parts_of(user).values_list("project", flat=True))
     mine = assignments_for(user)
     done = _counts(mine.filter(state=Held.SUBMITTED).order_by(), "item__project")

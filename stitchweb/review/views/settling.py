@@ -22,6 +22,7 @@ from stitchweb.review.content import Lines, Problem
 from stitchweb.review.disputes import disputed, disputes_for, open_disputes, outdated, readable_for, sheets, verdicts_now
 from stitchweb.review.label import GivenLabel, read_label
 from stitchweb.review.models import Item, Mark, Project
+from stitchweb.review.permissions import MANAGE
 from stitchweb.review.reveal import labels_of
 from stitchweb.review.rubric import RubricContent
 from stitchweb.review.services.labels import set_adjudicators, settle
@@ -32,8 +33,9 @@ from stitchweb.review.services.seen import note_items
 from stitchweb.review.services.typed import keep_final, typed
 from stitchweb.review.views.projects import set_people
 from stitchweb.review.views.requests import SignedIn, done, kept, number
+from stitchweb.runs.permissions import START
 from stitchweb.runs.spread import WISHES
-from stitchweb.teams.access import MANAGERS, WORKERS, role_of
+from stitchweb.teams.access import may
 
 SHOWN = 100
 
@@ -53,7 +55,7 @@ def relabel(rubric: RubricContent, skill: str, label: GivenLabel, found: list[Pr
 def disagreement(request: SignedIn, pk: int) -> HttpResponse:
     """Every item with labels that the person may read, the widest apart first. `?only=disputed` or `open` narrows it."""
     project = project_for(request.user, pk)
-    settles, manages = adjudicates(request.user, project), role_of(request.user, project.team_id) in MANAGERS
+    settles, manages = adjudicates(request.user, project), may(request.user, project.team_id, MANAGE)
     rows = readable_for(request.user, project, all_of_them=settles or manages)
     only = request.GET.get("only", "")
     if only == "disputed":
@@ -164,7 +166,7 @@ def _labels(request: SignedIn, item: Item, label: GivenLabel, found: list[Proble
         "section": "review", "project": project, "item": item, "subject": subject, "rubric": project.rubric.parsed,
         "settles": settles, "why_not": why_not, "verdict_word": verdict if told["final"] else "",
         "remark_at": reverse("review-remark-reader", args=[project.pk, item.pk]),
-        "works": role_of(request.user, project.team_id) in WORKERS,
+        "works": may(request.user, project.team_id, START),
         "refused": status == 409,
         "ready": open_disputes(project).filter(pk=item.pk).exists() or told["final"] is not None,
         **told, **relabel(project.rubric.parsed, item.skill, label, found),

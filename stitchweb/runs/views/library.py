@@ -14,17 +14,20 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from stitchweb.core.once import once
 from stitchweb.llm.access import defaults_of, models_of
+from stitchweb.llm.permissions import SEE as SEE_MODELS
 from stitchweb.programs.access import program_for, programs_for, suite_for, suites_for
 from stitchweb.programs.forms import form_problems
 from stitchweb.programs.models import Program, Revision
+from stitchweb.programs.permissions import UPLOAD
 from stitchweb.programs.uploads import Problem
 from stitchweb.runs.access import runs_for, with_names
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
 from stitchweb.runs.models import Run, RunQuerySet
+from stitchweb.runs.permissions import START
 from stitchweb.runs.services import RunRefused, start_run
 from stitchweb.runs.tables import RunRow, fast_p, rows_of, scale_of
-from stitchweb.teams.access import WORKERS, Person, require_role, role_of, teams_for
+from stitchweb.teams.access import Person, may, require, teams_for
 
 PER_PAGE = 60
 VERDICTS = ("verified", "no-gain", "refused", "failed", "cancelled")
@@ -102,7 +105,7 @@ def library(request: HttpRequest) -> HttpResponse:
         "protocols": sorted({protocol for _, protocol in kinds}),
         "verdicts": VERDICTS,
         "count": len(shown),
-        "may_upload": teams_for(request.user, WORKERS).exists(),
+        "may_upload": teams_for(request.user, UPLOAD).exists(),
     }
     return render(request, "programs/library.html", context)
 
@@ -126,11 +129,11 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
     program = program_for(request.user, pk)
     revision, revisions = _revision(program, request.GET.get("revision", ""))
     revision.program = program
-    models = models_of(program.team) if role_of(request.user, program.team_id) in WORKERS else ()
+    models = models_of(program.team) if may(request.user, program.team_id, SEE_MODELS) else ()
     options = OptionsForm(request.POST or None, models, defaults_of(program.team) if models else {})
     refused: list[Problem] = []
     if request.method == "POST":
-        require_role(request.user, program.team_id, WORKERS)
+        require(request.user, program.team_id, START)
         if request.POST.get("action") == "analyse":
             create_analysis(revision)
             return redirect(request.get_full_path())
@@ -149,7 +152,7 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
         "analysis": revision.report,
         "runs": runs,
         "scale": scale_of(runs),
-        "may_steer": role_of(request.user, program.team_id) in WORKERS,
+        "may_steer": may(request.user, program.team_id, START),
         "problems": refused + form_problems(options),
         "choices": options.choices(),
         "chosen": options.values(),

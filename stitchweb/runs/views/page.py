@@ -12,16 +12,17 @@ from agents.engineers import reads_text
 from agents.events import Event as EventContract
 from agents.events import View
 from agents.state import Status
-from stitchweb.runs.access import run_for, runs_for
+from stitchweb.runs.access import may_read_questions, run_for, runs_for
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import view_of
 from stitchweb.runs.lines import QUIET
-from stitchweb.runs.models import Event, Run
+from stitchweb.runs.models import Event
 from stitchweb.runs.panels import REFERENCE
+from stitchweb.runs.permissions import STEER
 from stitchweb.runs.render import MAX_LINES, RunRenderer
 from stitchweb.runs.spread import WISHES
 from stitchweb.runs.tables import rows_of
-from stitchweb.teams.access import MANAGERS, WORKERS, Person, role_of
+from stitchweb.teams.access import may
 
 PER_PAGE = 50
 
@@ -43,11 +44,6 @@ def writers_read(view: View) -> bool:
     """Whether the run's Planner or Coder heeds what people write."""
     engineers = view.header.engineers if view.header else {}
     return reads_text(*(engineers.get(role, "offline") for role in ("planner", "coder")))
-
-
-def may_read_questions(user: Person, run: Run) -> bool:
-    """Whether the person may read what the run's models were asked and answered: its owner and the team's managers."""
-    return run.owner_id == user.pk or role_of(user, run.team_id) in MANAGERS
 
 
 def wishes_of(request: HttpRequest) -> dict[str, str]:
@@ -74,7 +70,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "program": run.revision.program,
         "team": run.team,
         "section": "runs",
-        "may_steer": role_of(request.user, run.team_id) in WORKERS,
+        "may_steer": may(request.user, run.team_id, STEER),
         "reads_text": writers_read(view),
         "asks": may_read_questions(request.user, run),
     }

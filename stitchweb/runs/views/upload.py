@@ -23,13 +23,14 @@ from stitchweb.programs.forms import ProgramForm, form_problems, input_choices, 
 from stitchweb.programs.gallery import example, examples
 from stitchweb.programs.intake import Batch, Item, read_files, read_zip
 from stitchweb.programs.models import Revision
+from stitchweb.programs.permissions import UPLOAD
 from stitchweb.programs.services import Upload, UploadRefused, add_revision, create_program, create_suite
 from stitchweb.programs.uploads import Problem, check_source, decode, outline, with_inputs
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
 from stitchweb.runs.services import RunRefused, runs_left, start_run
-from stitchweb.teams.access import WORKERS, Person, teams_for
+from stitchweb.teams.access import Person, teams_for
 from stitchweb.teams.models import Team
 
 logger = logging.getLogger(__name__)
@@ -69,19 +70,19 @@ def _revision_to_change(request: HttpRequest) -> Revision | None:
     if run.isdecimal():
         return run_to_steer(request.user, int(run)).revision
     if program.isdecimal():
-        found = program_for(request.user, int(program), WORKERS)
+        found = program_for(request.user, int(program), UPLOAD)
         return Revision.objects.filter(program=found).select_related("program").order_by("-number").first()
     return None
 
 
 def _options(user: Person, data: Any = None) -> OptionsForm:
     """The options with the models of all teams that the person starts runs in, and the defaults of the first of them."""
-    models, teams = list(models_to_run(user)), list(teams_for(user, WORKERS).order_by("pk"))
+    models, teams = list(models_to_run(user)), list(teams_for(user, UPLOAD).order_by("pk"))
     return OptionsForm(data, models, defaults_of(teams[0]) if models else {}, name_teams=len(teams) > 1)
 
 
 def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status: int = 200, **more: Any) -> HttpResponse:
-    teams = list(teams_for(request.user, WORKERS))
+    teams = list(teams_for(request.user, UPLOAD))
     context = {
         "section": "upload",
         "form": form,
@@ -168,7 +169,7 @@ class _Intake:
         if program:
             if not program.isdecimal():
                 raise Http404("There is no such program, or it is not shared with you.")
-            return add_revision(self.request.user, program_for(self.request.user, int(program[:18]), WORKERS), text, entry)
+            return add_revision(self.request.user, program_for(self.request.user, int(program[:18]), UPLOAD), text, entry)
         form = self.form.cleaned_data
         upload = Upload(text, self.filename, entry, form["name"].strip(), form["description"].strip(), self.form.tag_words)
         return create_program(self.request.user, self.team(), upload)
@@ -239,7 +240,7 @@ def _told(item: Item) -> str:
 
 def team_to_write(user: Person, slug: str) -> Team:
     """The team that takes the upload: the named one; the person's first when none is named. PermissionDenied without it."""
-    teams = teams_for(user, WORKERS)
+    teams = teams_for(user, UPLOAD)
     team = teams.filter(slug=slug).first() if slug else teams.order_by("pk").first()
     if team is None and slug:
         raise PermissionDenied("You are not a member of the team that you chose, so nothing was uploaded.")

@@ -28,7 +28,7 @@ from stitchweb.programs.uploads import Problem
 from stitchweb.studio.forms import DefaultsForm, ModelForm
 from stitchweb.studio.prompt_names import in_order, named
 from stitchweb.studio.trying import asked, send_test
-from stitchweb.teams.access import Person, role_of, teams_for
+from stitchweb.teams.access import Person, may, teams_for
 from stitchweb.teams.models import Team
 
 
@@ -44,7 +44,7 @@ def first_team(request: HttpRequest) -> HttpResponse:
 
 def context_of(user: Person, team: Team) -> dict[str, Any]:
     """What each page about a team's models needs."""
-    return {"section": "models", "team": team, "may_change": role_of(user, team.pk) in CHANGE}
+    return {"section": "models", "team": team, "may_change": may(user, team.pk, CHANGE)}
 
 
 @login_required

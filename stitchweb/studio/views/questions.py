@@ -11,11 +11,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from stitchweb.runs.access import run_for
+from stitchweb.runs.access import may_read_questions, run_for
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.dress import text_of
 from stitchweb.runs.models import Event, Run
-from stitchweb.runs.views.page import may_read_questions
 from stitchweb.teams.access import Person
 
 PER_PAGE = 100

@@ -1,0 +1,46 @@
+"""The gate before every view: an address without a row in the permission table is not served, and who is not signed in is sent
+to sign in wherever the row needs a person. Which rows of which team they may see is each app's `access.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import ImproperlyConfigured
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+
+from stitchweb.core.permissions import OPERATORS, how_to_add, table
+
+
+class Gate:
+    """After AuthenticationMiddleware. Leaves the action at `request.action`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponseBase | None:
+        name = route_name(request)
+        row = table().routes.get(name)
+        if row is None:
+            raise ImproperlyConfigured(how_to_add(name))
+        action = row.action(request.method or "")
+        if action is None:
+            return HttpResponseNotAllowed(row.methods)
+        request.action = action
+        if row.by_token or not action.needs_person:
+            return None
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        if action.who == OPERATORS and not request.user.is_staff:
+            raise Http404("There is no such page, or it is not for you.")
+        return None
+
+
+def route_name(request: HttpRequest) -> str:
+    """The name of the address with its namespaces, as the table has it; its pattern where it has no name."""
+    match = request.resolver_match
+    return (match.view_name if match.url_name else match.route) if match else ""
