@@ -1,0 +1,21 @@
+"""The app of publications: what is deleted is not found any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.db.models.signals import post_delete
+
+
+class SharingConfig(AppConfig):
+    name = "stitchweb.sharing"
+
+    def ready(self) -> None:
+        post_delete.connect(_forget, sender=self.get_model("Publication"))
+
+
+def _forget(instance: Any, **kwargs: Any) -> None:
+    from stitchweb.sharing.search import forget
+
+    forget([instance.pk])

@@ -1,0 +1,1 @@
+"""Every write about publications, one file per subject, one transaction per function."""

@@ -1,0 +1,1 @@
+"""The pages about publications: function views, one per action."""
