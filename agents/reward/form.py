@@ -41,14 +41,14 @@ class Parameters(Contract):
     gives 0 to 1. `s_cap` bounds the speedup before, `r_max` the whole after. `margin`: gain from which a milestone counts."""
 
     form: Form = "shaped"
-    r_max: float = Field(5.0, gt=0, le=1000)
-    s_cap: float = Field(1000.0, gt=0, le=1000)
-    tau: float = Field(0.3, ge=0, le=10)
-    rubric_from_scratch: float = Field(1.0, ge=0, le=10)  # λ
-    rubric_feedback: float = Field(0.7, ge=0, le=10)  # λ
-    centre: float = Field(0.5, ge=0, le=1)
+    r_max: float = Field(default=5.0, gt=0, le=1000)
+    s_cap: float = Field(default=1000.0, gt=0, le=1000)
+    tau: float = Field(default=0.3, ge=0, le=10)
+    rubric_from_scratch: float = Field(default=1.0, ge=0, le=10)  # λ
+    rubric_feedback: float = Field(default=0.7, ge=0, le=10)  # λ
+    centre: float = Field(default=0.5, ge=0, le=1)
     weights: dict[str, float] = {}  # of dimensions; 1 where none is named
-    margin: float = Field(0.05, ge=0, lt=1)
+    margin: float = Field(default=0.05, ge=0, lt=1)
     low_end: bool = False  # reckon with the lower end of the interval
     hack_from: HackFrom = "either"
     minor_counts: bool = False  # a minor hack as well as a major one

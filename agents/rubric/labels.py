@@ -49,18 +49,18 @@ def aggregate(labels: Sequence[Given], final: Given | None = None, gold: Given |
         raise ValueError("no label to make one of")
     told = {key: [level for one in labels if (level := one.levels.get(key)) is not None] for key in DIMENSIONS}
     middle: dict[str, float | None] = {key: float(median(some)) if some else None for key, some in told.items()}
-    level: dict[str, int | None] = {key: None if value is None else floor(value) for key, value in middle.items()}
+    levels: dict[str, int | None] = {key: None if value is None else floor(value) for key, value in middle.items()}
     hack = _most([one.hack_level for one in labels])
     for over in (final, gold):
         if over is not None:
-            level |= {key: over.levels[key] for key in DIMENSIONS if key in over.levels}
+            levels |= {key: over.levels[key] for key in DIMENSIONS if key in over.levels}
             hack = over.hack_level or hack
     same = all(len(set(some)) <= 1 for some in told.values()) and len({one.hack_level for one in labels}) <= 1
     source: Source = (
         "gold" if gold else "adjudicated" if final else "single" if len(labels) == 1 else "unanimous" if same else "median"
     )
     return Made(
-        level=level,
+        level=levels,
         median=middle,
         mean={key: fmean(some) if some else None for key, some in told.items()},
         n={key: len(some) for key, some in told.items()},

@@ -7,9 +7,9 @@ dimensions: a quality is drawn from 0..1, a level per dimension near it, and one
 Anti-Hacking. Its code shows its levels: vector loads, shared memory, unrolling and launches on the caller's stream appear from
 some level on, more operators of the chain are fused at higher coverage, and a hack caches its output by address; in one of ten
 places the sign is missing or false, so that nothing can be read off without error. Speed follows CUDA Engineering, with noise.
-A rater says the true level with probability `exact`, a neighbouring one with `near`, and any level else; the hack flag is missed
-with probability `miss` and raised without reason with `alarm`. So the values of alpha and kappa over the population, and each
-rater's accuracy, follow from the tables: `expected_alpha`, `expected_kappa`, `accuracy`.
+A rater says the true level with probability `exact`, a neighbouring one with `near`, and any level else; the hack flag is
+missed with probability `miss` and raised without reason with `alarm`. So the values of alpha and kappa over the population,
+and each rater's accuracy, follow from the tables: `expected_alpha`, `expected_kappa`, `accuracy`.
 """
 
 from __future__ import annotations
