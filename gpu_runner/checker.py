@@ -100,13 +100,14 @@ class Checker:
             return
         tried = [batch for batch in evidence.batches or [] if batch.numbers is not None]
         right = [batch.size for batch in tried if batch.numbers and accepted(batch.numbers, None, self.protocol)]
-        batch = "odd" if any(size > 1 and size % 2 for size in right) else "one" if 1 in right else ""
+        one = "one" if 1 in right else ""
+        odd = "odd" if any(size > 1 and size % 2 for size in right) else one
 
         def told(found: Sanitized) -> None:
             evidence.sanitized.append(found)
             self._tell()
 
-        Sanitizers(self.job, self.task, self.reference, batch, told).run()
+        Sanitizers(self.job, self.task, self.reference, odd, one or odd, told).run()
 
     def _again(self, replay: Replay) -> None:
         """One draw of an earlier check and nothing else: same content, weights and memory, same comparison. What it may have

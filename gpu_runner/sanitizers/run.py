@@ -20,7 +20,8 @@ from gpu_runner.sanitizers.findings import Found, Sanitized
 from gpu_runner.sanitizers.tools import CUDA_TOOLS, NoTool, preloaded, under_compute_sanitizer
 from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 
-LIMIT_S = {"cpu": 60.0, "cuda": 120.0}  # of one tool's calls
+LIMIT_S = {"cpu": 60.0, "cuda": 60.0}  # of one tool's calls
+SLOWEST = "racecheck"  # hundreds of times slower than the program: it sees as little of a batch as may be
 CALLS = {"cpu": 2, "cuda": 1}  # the second one on the CPU uses what the first one kept
 _THREADS = re.compile(r"\bstd::(thread|jthread|async|execution)\b|\bpthread_create\b|\bthrd_create\b")
 _OPENMP = re.compile(r"#\s*pragma\s+omp\b|\b_Pragma\s*\(\s*\"omp\b")
@@ -35,13 +36,14 @@ class Sanitizers:
     """The tools that fit a target. `told` gets each tool's result.
 
     `batch`: a kind of smaller batch (see `child.variants.resized`) on which the program is known to be right: one that it was
-    not made for would prove nothing. Empty: the declared shapes.
+    not made for would prove nothing. Empty: the declared shapes. `least`: the smallest of those, for the slowest tool.
     """
 
     job: Job
     task: CheckTask
     reference: ReferencePeer
     batch: str
+    least: str
     told: Callable[[Sanitized], None]
 
     def run(self) -> list[Sanitized]:
@@ -55,18 +57,30 @@ class Sanitizers:
                 self.told(result)
             return late
         self.job.stage(f"watching memory ({', '.join(tools)})")
-        drawn = self.reference.draw(seed(), batch=self.batch) if self.batch else None
+        kinds = {tool: self.least if tool == SLOWEST else self.batch for tool in tools}
+        drawn = {kind: self._drawn(kind) for kind in dict.fromkeys(kinds.values())}
+        weights = self.reference.weights()
+        made: list[Sanitized] = []
+        with (
+            closing(*(inputs for inputs, _ in drawn.values()), weights),
+            ThreadPoolExecutor(len(tools), "sanitizer") as executor,
+        ):
+            begun = [
+                executor.submit(self._timed, tool, drawn[kind][0], weights, drawn[kind][1]) for tool, kind in kinds.items()
+            ]
+            for waiting in begun:
+                made.append(waiting.result())
+                self.told(made[-1])
+        return made
+
+    def _drawn(self, kind: str) -> tuple[Value, str]:
+        """(inputs, their shape for people) of that kind of batch."""
+        drawn = self.reference.draw(seed(), batch=kind) if kind else None
         shape = f"a batch of {str(drawn[1].get('batch'))[:10]}" if drawn is not None else "the declared shapes"
         drawn = drawn or self.reference.draw(seed())
         if drawn is None:
             raise ValueError("a plain draw always gives inputs")
-        weights = self.reference.weights()
-        made: list[Sanitized] = []
-        with closing(drawn[0], weights), ThreadPoolExecutor(len(tools), "stitchweb-sanitizer") as executor:
-            for waiting in [executor.submit(self._timed, tool, drawn[0], weights, shape) for tool in tools]:
-                made.append(waiting.result())
-                self.told(made[-1])
-        return made
+        return drawn[0], shape
 
     def _tools(self) -> tuple[str, ...]:
         if not self.task.candidate.kernel_sources:

@@ -136,6 +136,17 @@ def test_a_reference_at_the_roofline_needs_no_plan():
     assert (run.state.status, run.state.stop_cause) == (Status.FINISHED, StopCause.AT_ROOFLINE)
 
 
+@pytest.mark.parametrize(("found", "target"), [(diagnosis(0.98, "compute"), "cpu"), (diagnosis(0.98, "compute"), "sm_90")])
+def test_arithmetic_ends_no_run_before_a_plan_has_looked_for_less_of_it(found, target):
+    assert Run(new_state(options(target=target))).analysed().profiled(found).kind() == "plan"
+
+
+def test_the_float32_units_are_no_ceiling_of_a_gpu():
+    run = Run(new_state(options(target="sm_90"))).analysed().profiled(diagnosis(0.98, "compute")).plan(todo("t1"), todo("t2"))
+    attempt(run, 2.0, diagnosis(0.97, "compute"))
+    assert (run.state.stop_cause, run.kind()) == (None, "code")
+
+
 def test_a_lower_precision_has_other_ceilings():
     state = new_state(options(precision=Precision.BF16))
     assert Run(state).analysed().profiled(diagnosis(0.98)).kind() == "plan"

@@ -161,7 +161,7 @@ def sanitized(session):
         device, nodes = device_of(task.target)
         job = Job(device, task.limits, task.mode, task.precision, lambda _: None, lambda: False, nodes)
         reference, _ = session.peers(job, task.source)
-        return {found.tool: found for found in Sanitizers(job, task, reference, "odd", lambda _: None).run()}
+        return {found.tool: found for found in Sanitizers(job, task, reference, "odd", "one", lambda _: None).run()}
 
     return work
 

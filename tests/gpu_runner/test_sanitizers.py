@@ -59,7 +59,7 @@ def sanitized(session):
         reference, _ = session.peers(job, task.source)
         job.deadline = time.monotonic() + wall_s
         seen: list[Sanitized] = []
-        made = Sanitizers(job, task, reference, "odd", seen.append).run()
+        made = Sanitizers(job, task, reference, "odd", "odd", seen.append).run()
         assert seen == made
         return {result.tool: result for result in made}
 
