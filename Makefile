@@ -61,6 +61,7 @@ lint-django: $(DEV_READY)
 lint-docs: $(DEV_READY)
 	$(PYTHON_BIN) tools/licences.py --check
 	$(PYTHON_BIN) tools/gallery_docs.py --check
+	$(PYTHON_BIN) manage.py permissions --check
 
 format: $(DEV_READY) ## let ruff lay out the code
 	$(PYTHON_BIN) -m ruff check --fix .
