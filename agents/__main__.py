@@ -1,4 +1,4 @@
-"""`python -m agents optimize | benchmark`: the whole loop in one process tree, with no database, broker or web.
+"""`python -m agents optimize | benchmark | doctor`: the whole loop in one process tree, with no database, broker or web.
 
 Progress goes to standard error; with `--json` the last line of standard output is one JSON object.
 """
@@ -17,12 +17,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from agents import doctor
 from agents.benchmark import benchmark, keep_done, programs, provenance, read_lines
 from agents.events import Event
 from agents.folder import FolderTaken, RunFolder
 from agents.headless import exit_status, optimize
 from agents.model_choice import ModelChoice, Role
-from agents.model_options import add_model_options, budget_of, check_engineers, engineers_of, models_of, positive
+from agents.model_options import (
+    add_doctor_options,
+    add_model_options,
+    budget_of,
+    check_engineers,
+    engineers_of,
+    models_of,
+    positive,
+)
 from agents.reading import Unreadable, read_program
 from agents.result import line_of, refused_line, sentence_of, verdict_of
 from agents.state import Options
@@ -56,7 +65,7 @@ def _local_hands() -> AbstractContextManager[Hands]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m agents", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="optimize | benchmark")
+    commands = parser.add_subparsers(required=True, metavar="optimize | benchmark | doctor")
 
     one = commands.add_parser("optimize", help="make one program faster", description=_optimize.__doc__)
     one.add_argument("file", type=Path, help="the reference: a Python file with a module class and get_inputs()")
@@ -75,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
         "--jobs", type=positive, help="programs under way at once (default: 1; on a GPU one per 4 cores, up to 4)"
     )
     many.set_defaults(work=_benchmark)
+
+    look = commands.add_parser("doctor", help="whether a model can do what runs ask of it", description=doctor.run.__doc__)
+    add_doctor_options(look)
+    look.add_argument("--seconds", type=positive, default=300, help="for all questions to a model together (default 300)")
+    look.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
+    look.set_defaults(work=lambda given, hands: doctor.run(given))
 
     for command in (one, many):
         command.add_argument("--target", default="cpu", help="cpu, cuda (the first visible device) or sm_90 (default cpu)")

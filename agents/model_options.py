@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -22,6 +22,18 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--engineer", default="offline", help="who plans, writes and judges: offline or llm (default offline)")
     for role in ROLES:
         command.add_argument(f"--{role}", metavar="ENGINEER", help=f"the engineer of this role, where it is another ({role})")
+    models = _about_models(command)
+    models.add_argument("--tokens", type=positive, help="to spend on a run at most, questions and answers")
+    models.add_argument("--money", type=float, metavar="USD", help="to spend on a run at most; not enforced without a price")
+
+
+def add_doctor_options(command: argparse.ArgumentParser) -> None:
+    """The models to look at, said as for a run."""
+    _about_models(command)
+    command.set_defaults(engineer=LLM, **dict.fromkeys(ROLES))
+
+
+def _about_models(command: argparse.ArgumentParser) -> Any:
     models = command.add_argument_group("the engineer llm", "A value such as coder=X is for one role; without a role for all.")
     models.add_argument(
         "--model", action="append", default=[], help="PROVIDER/NAME; openai/NAME for any OpenAI-compatible server"
@@ -32,8 +44,7 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
     models.add_argument("--context", type=positive, metavar="TOKENS", help="that the model takes, question and answer together")
     models.add_argument("--temperature", type=float)
     models.add_argument("--price", type=float, nargs=2, metavar=("IN", "OUT"), help="dollars a million tokens, where not known")
-    models.add_argument("--tokens", type=positive, help="to spend on a run at most, questions and answers")
-    models.add_argument("--money", type=float, metavar="USD", help="to spend on a run at most; not enforced without a price")
+    return models
 
 
 def positive(text: str) -> int:

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,10 +21,11 @@ from agents.llm.failures import AGAIN, Asked, ModelError, explained
 from agents.llm.guard import Guard
 from agents.llm.keys import Secret, Veil, quieten_litellm
 from agents.llm.tokens import tokens_in_text, tokens_of
+from agents.llm.tools import Gathered, ToolCall
 from agents.state import Usage
 from gpu_runner.hands import Cancelled
 
-Message = dict[str, str]
+Message = dict[str, Any]
 
 MOST_TRIES = 4
 FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0  # between tries; a server that asks for more gets no further try
@@ -49,7 +50,8 @@ class Price:
 @dataclass(frozen=True)
 class Question:
     """`model` as LiteLLM names it, with its provider; `max_tokens` of the answer; `seconds`: of all tries and waits together;
-    `stall_s`: of silence. `secret` None: a server that wants no key. `guard`: judges `api_base`; None: whatever it is."""
+    `stall_s`: of silence. `secret` None: a server that wants no key. `guard`: judges `api_base`; None: whatever it is. `tools`
+    that the model may call, and the JSON `schema` of its answer, as OpenAI's protocol writes them."""
 
     model: str
     messages: Sequence[Message]
@@ -61,6 +63,8 @@ class Question:
     temperature: float | None = None
     stall_s: float = STALL_S
     guard: Guard | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    schema: Mapping[str, Any] | None = None
 
     @property
     def asked(self) -> Asked:
@@ -69,8 +73,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """`finish`: "length" where the answer was cut at `max_tokens`, "tools" where the model called a tool instead of answering.
-    `counted`: the server counted the tokens; otherwise they are our estimate, which errs upward."""
+    """`finish`: "length" where the answer was cut at `max_tokens`, "tools" where the model called a tool instead of answering;
+    `calls`: those of the tools that it was offered. `counted`: the server counted the tokens; otherwise they are our estimate,
+    which errs upward. `pieces`: in how many it came; `first_s`: seconds to the first of them."""
 
     text: str
     finish: Literal["stop", "length", "tools"]
@@ -78,6 +83,9 @@ class Answer:
     counted: bool
     seconds: float
     tries: int
+    calls: tuple[ToolCall, ...] = ()
+    pieces: int = 1
+    first_s: float = 0.0
 
 
 def ask(
@@ -120,6 +128,11 @@ def known_price(model: str) -> Price | None:
     return price if price.tokens_in >= 0 and price.tokens_out >= 0 else None
 
 
+def load() -> None:
+    """Imports LiteLLM, which takes seconds, where somebody is about to look at a clock."""
+    _litellm()
+
+
 @lru_cache
 def _litellm() -> Any:
     quieten_litellm()
@@ -154,6 +167,7 @@ class _Call:
         self.text: list[str] = []
         self.veil = Veil(question.secret)  # a server may repeat what it was given
         self.written = self.thought = 0  # characters
+        self.calls, self.heard, self.began, self.first_s = Gathered(), 0, clock(), 0.0
         self.finish: str | None = None
         self.counts: tuple[int, int] | None = None
 
@@ -163,7 +177,7 @@ class _Call:
         try:
             self._read(self._stream)
             self._hear(self.veil.rest())
-            if not "".join(self.text).strip() and self.finish in (None, "stop") and not self.thought:
+            if not "".join(self.text).strip() and self.finish in (None, "stop") and not self.thought and not self.calls:
                 # A server that does not stream answers with one document, in which a reader of a stream finds nothing.
                 self._read(self._whole)
         finally:
@@ -216,6 +230,10 @@ class _Call:
             text, thought = getattr(said, "content", None), getattr(said, "reasoning_content", None)
             if isinstance(thought, str):
                 self.thought += len(thought)
+            self.written += self.calls.add(getattr(said, "tool_calls", None))
+            if text or thought or self.calls:
+                self.heard += 1
+                self.first_s = self.first_s or self.clock() - self.began
             if isinstance(text, str) and text:
                 self._hear(self.veil.over(text))
                 self.written += len(text)
@@ -267,6 +285,11 @@ class _Call:
             given["api_base"] = question.api_base
         if question.temperature is not None:
             given["temperature"] = question.temperature
+        if question.tools:
+            given["tools"] = list(question.tools)
+        if question.schema is not None:
+            form = {"name": "answer", "schema": question.schema, "strict": True}
+            given["response_format"] = {"type": "json_schema", "json_schema": form}
         return given
 
     def _answer(self) -> Answer:
@@ -276,13 +299,22 @@ class _Call:
         usage = self._counted() if counted else self._estimate()
         if self.finish == "content_filter":
             raise ModelError("refused", f"{name}'s answer was withheld by its provider's filter.", usage)
+        heard: dict[str, Any] = {"pieces": max(1, self.heard), "first_s": self.first_s}
+        if self.question.tools and (calls := self._calls()):
+            return Answer(text, "tools", usage, counted, 0.0, 1, calls, **heard)
         if self.finish in ("tool_calls", "function_call") and not text.strip():
-            return Answer("", "tools", usage, counted, 0.0, 1)
+            return Answer("", "tools", usage, counted, 0.0, 1, **heard)
         if not text.strip():
             cut = self.finish == "length"
             why = " before it said anything: its tokens went into thinking. Allow more of them." if cut else "."
             raise ModelError("empty", f"{name} {'was cut' if cut else 'gave an empty answer'}{why}", usage)
-        return Answer(text, "length" if self.finish == "length" else "stop", usage, counted, 0.0, 1)
+        return Answer(text, "length" if self.finish == "length" else "stop", usage, counted, 0.0, 1, **heard)
+
+    def _calls(self) -> tuple[ToolCall, ...]:
+        """The calls, without the key that a server may have put into one."""
+        secret = self.question.secret
+        hidden = secret.hidden_in if secret else str
+        return tuple(ToolCall(hidden(c.id)[:200], hidden(c.name)[:200], hidden(c.arguments)) for c in self.calls.calls())
 
     def _counted(self) -> Usage:
         tokens_in, tokens_out = self.counts or (0, 0)
@@ -290,8 +322,9 @@ class _Call:
 
     def _estimate(self) -> Usage:
         """What the call cost where the server did not say: an upper estimate."""
-        written = sum(tokens_in_text(text) for text in ("".join(self.text), "x" * self.thought))
-        return self._usage(tokens_of(self.question.messages), written)
+        called = "".join(call.arguments for call in self.calls.calls())
+        written = sum(tokens_in_text(text) for text in ("".join(self.text), "x" * self.thought, called))
+        return self._usage(tokens_of(self.question.messages, self.question.tools), written)
 
     def _usage(self, tokens_in: int, tokens_out: int) -> Usage:
         money = self.price.of(tokens_in, tokens_out) if self.price else 0.0

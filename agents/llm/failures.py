@@ -64,29 +64,33 @@ def explained(error: BaseException, asked: Asked) -> ModelError:
     if isinstance(error, Forbidden):
         return ModelError("address", words)
     if isinstance(status, int) and 300 <= status < 400:
-        return ModelError("address", f"{where.capitalize()} sends elsewhere, which is not followed: give that URL.")
+        return ModelError("address", f"{_capital(where)} sends elsewhere, which is not followed: give that URL.")
     if status in (401, 403):
         key = f"the key {asked.key_name}" if asked.key_name else "a call without a key"
-        return ModelError("key", f"{where.capitalize()} refuses {key} (status {status}). Check the key and what it may use.")
+        return ModelError("key", f"{_capital(where)} refuses {key} (status {status}). Check the key and what it may use.")
     if status == 402:
-        return ModelError("payment", f"{where.capitalize()} wants payment first: {said}")
+        return ModelError("payment", f"{_capital(where)} wants payment first: {said}")
     if status == 404:
         if re.search(r"\bmodel\b", _own_words(words), re.I):
-            return ModelError("model", f"{where.capitalize()} has no model {asked.name!r}: {said}")
+            return ModelError("model", f"{_capital(where)} has no model {asked.name!r}: {said}")
         return ModelError("address", f"There is no chat at {asked.api_base or where}: the base URL usually ends with /v1.")
     if status == 413 or _OVERFLOW.search(words):
         return ModelError("overflow", f"The question is longer than what {asked.name} can take in: {said}")
     if status == 400 and _POLICY.search(words):
         return ModelError("refused", f"{asked.name} was not let to answer: {said}")
     if status == 429:
-        return ModelError("busy", f"{where.capitalize()} takes no more calls for now: {said}", wait_s=_wait_s(error))
+        return ModelError("busy", f"{_capital(where)} takes no more calls for now: {said}", wait_s=_wait_s(error))
     if status == 408 or "timed out" in words.lower():
-        return ModelError("timeout", f"{where.capitalize()} said nothing for too long.")
+        return ModelError("timeout", f"{_capital(where)} said nothing for too long.")
     if "Connection error" in words or "connect" in type(error).__name__.lower():
         return ModelError("server", f"Nothing answers at {asked.api_base or where}. Is the server running, and the URL right?")
     if isinstance(status, int) and 400 <= status < 500:
-        return ModelError("request", f"{where.capitalize()} did not take the question (status {status}): {said}")
-    return ModelError("server", f"{where.capitalize()} failed: {said}", wait_s=_wait_s(error))
+        return ModelError("request", f"{_capital(where)} did not take the question (status {status}): {said}")
+    return ModelError("server", f"{_capital(where)} failed: {said}", wait_s=_wait_s(error))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _own_words(words: str) -> str:

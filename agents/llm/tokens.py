@@ -6,8 +6,10 @@ into a token; two leave room for the coarser vocabularies of small models.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 BYTES_A_TOKEN = 2.0
 A_MESSAGE = 8  # tokens of a message's own marks
@@ -18,6 +20,8 @@ def tokens_in_text(text: str) -> int:
     return math.ceil(len(text.encode(errors="replace")) / BYTES_A_TOKEN)
 
 
-def tokens_of(messages: Iterable[Mapping[str, str]]) -> int:
-    """An upper estimate of what a question of these messages costs."""
-    return sum(tokens_in_text(message["content"]) + A_MESSAGE for message in messages)
+def tokens_of(messages: Iterable[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+    """An upper estimate of what a question of these messages costs, with the tools that it offers."""
+    spoken = sum(tokens_in_text(message.get("content") or "") + A_MESSAGE for message in messages)
+    called = [message["tool_calls"] for message in messages if message.get("tool_calls")]
+    return spoken + sum(tokens_in_text(json.dumps(more)) for more in [*called, *([list(tools)] if tools else [])])
