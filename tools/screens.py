@@ -55,6 +55,25 @@ def _preview(page: Page) -> None:
     page.get_by_role("heading", name="As a model would get it").wait_for()
 
 
+def _submit_too_early(page: Page) -> None:
+    page.locator("#submit").click()
+    page.get_by_role("alert").wait_for()
+
+
+def _press(*keys: str) -> Callable[[Page], None]:
+    def act(page: Page) -> None:
+        for key in keys:
+            page.keyboard.press(key)
+
+    return act
+
+
+def _next_item(page: Page) -> None:
+    """The item as it comes onto the page of the one before."""
+    page.keyboard.press("n")
+    page.locator("#review").wait_for()
+
+
 ACTS: dict[str, tuple[str, Callable[[Page], None]]] = {  # pages that come of doing something on another
     "upload-bad": ("upload", _refuse_upload),
     "upload-inputs": ("upload", _open_inputs),
@@ -62,6 +81,12 @@ ACTS: dict[str, tuple[str, Callable[[Page], None]]] = {  # pages that come of do
     "profiles-bad": ("profiles", _refuse_report),
     "provider-bad": ("provider-new", _refuse_provider),
     "prompt-preview": ("prompt", _preview),
+    "review-bad": ("review-typed", _submit_too_early),
+    "review-lines": ("review-typed", _press("j", "j", "Shift+J", "Shift+J")),
+    "review-keys": ("review-item", _press("?")),
+    "review-skip": ("review-item", _press("x")),
+    "review-next": ("review-done", _next_item),
+    "review-revise": ("review-revealed", _press("v", "e", "2")),
 }
 
 

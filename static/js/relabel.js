@@ -82,6 +82,7 @@
   }
 
   document.addEventListener("keydown", (event) => {
+    if (!form.isConnected) return; // the next item has taken its place
     if (fold && !fold.open) {
       if (event.key.toLowerCase() === "v" && plain(event)) { event.preventDefault(); fold.open = true; pick(dim); }
       return;

@@ -121,11 +121,13 @@ def mask_of(item: Item, view: View) -> Mask:
     return Mask([*people, *long, *pieces], hidden_words(), as_written=parts)
 
 
-def subject_of(item: Item, address: Address, wishes: Mapping[str, str] | None = None) -> Subject | None:
+def subject_of(
+    item: Item, address: Address, wishes: Mapping[str, str] | None = None, *, profile: bool = True
+) -> Subject | None:
     """The candidate behind an item; None when its run has no such candidate any more.
 
-    `address(anchor, **wishes)`: the review page with other choices for the profile's pictures. Two or three queries, and one
-    per file and profile.
+    `address(anchor, **wishes)`: the review page with other choices for the profile's pictures; `profile` False: without them.
+    Two or three queries, and one per file and profile.
     """
     view = view_of(item.run_id)
     candidate = view.candidates.get(item.candidate)
@@ -147,7 +149,7 @@ def subject_of(item: Item, address: Address, wishes: Mapping[str, str] | None = 
         signal_error=check.get("signal_error"),
         timing=_timing(report) if report and report.arms else None,
         coverage=coverage if coverage is not None or profiled is None else profiled.coverage,
-        profile=_profile(mask.tree(dress.report_of(blobs, profiled)), address, wishes or {}),
+        profile=_profile(mask.tree(dress.report_of(blobs, profiled)), address, wishes or {}) if profile else None,
         operators=[(str(op.get("op")), op.get("share")) for op in view.analysis.ops] if view.analysis else [],
         request=_request(view, candidate, mask),
         files=_files(view, candidate, blobs, mask, mask),

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from stitchweb.review.groups import group_of
 from stitchweb.review.models import Assignment, Held, Item, Probe, Project, Reviewer
 
 SCHEMA = "stitchweb.labels/1"
@@ -18,7 +19,7 @@ PROBES = "stitchweb.probes/1"
 def label_lines(project: Project) -> Iterator[str]:
     """A line per submitted or skipped assignment, in the order they ended. Queries per two hundred rows."""
     numbers = dict(Reviewer.objects.filter(project=project).values_list("user", "number"))  # of who skipped
-    held_out = gold_references()
+    held_out = gold_groups()
     rows = (
         Assignment.objects.filter(item__project=project, state__in=[Held.SUBMITTED, Held.SKIPPED])
         .select_related("item__run__revision", "review__rubric")
@@ -44,25 +45,28 @@ def probe_lines(project: Project) -> Iterator[str]:
         )  # fmt: skip
 
 
-def gold_references() -> frozenset[str]:
-    """Digests of the references that some gold item has. No label of a candidate of theirs may train anything."""
-    return frozenset(Item.objects.filter(gold=True).values_list("run__revision__sha256", flat=True))
+def gold_groups() -> frozenset[str]:
+    """Reference groups that some gold item is of. No label of a candidate of theirs may train anything."""
+    texts = Item.objects.filter(gold=True).order_by().values_list("run__revision__text", flat=True).distinct()
+    return frozenset(map(group_of, texts))
 
 
 def _head(row: Assignment, number: int | None, held_out: frozenset[str]) -> dict[str, Any]:
     item = row.item
+    group = group_of(item.run.revision.text)
     return {
         "schema": SCHEMA,
         "item": item.pk,
         "content_sha256": item.sha256,
         "reference_sha256": item.run.revision.sha256,
+        "reference_group": group,
         "run": item.run_id,
         "candidate": item.candidate,
         "target": item.run.target,
         "skill": item.skill,
         "synthetic": item.run.synthetic,
         "gold": item.gold,
-        "split": "gold" if item.run.revision.sha256 in held_out else None,  # None: for whoever makes the splits
+        "split": "gold" if group in held_out else None,  # None: for whoever makes the splits
         "reviewer": number,
         "status": row.state,
         "day": row.ended_at.date().isoformat() if row.ended_at else None,  # the clock would tell who was at work

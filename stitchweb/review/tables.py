@@ -71,9 +71,9 @@ def labels_csv(project: Project) -> Iterator[str]:
     """
     keys = [d.key for d in project.rubric.parsed.dimensions]
     plain = [
-        "item", "run", "candidate", "content_sha256", "reference_sha256", "target", "skill", "gold", "split", "synthetic",
-        "reviewer", "status", "day", "rubric", "blind", "superseded", "hack_level", "comment", "active_s", "skip_reason",
-        "skip_note",
+        "item", "run", "candidate", "content_sha256", "reference_sha256", "reference_group", "target", "skill", "gold", "split",
+        "synthetic", "reviewer", "status", "day", "rubric", "blind", "superseded", "hack_level", "comment", "active_s",
+        "skip_reason", "skip_note",
     ]  # fmt: skip
     columns = [*plain, *(f"{part}_{key}" for key in keys for part in ("level", "sure", "reason")), "hack_types", "marks"]
     yield _line(columns)

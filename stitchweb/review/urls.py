@@ -41,6 +41,7 @@ urlpatterns = [
     path("items/<int:pk>/remark", items.remark, name="review-remark"),
     path("items/<int:pk>/revise/draft", items.revise_draft, name="review-revise-draft"),
     path("items/<int:pk>/revise", items.revise_page, name="review-revise"),
+    path("items/<int:pk>/profile", items.profile_panel, name="review-profile"),
     path("items/<int:pk>/code", items.code_panel, name="review-code"),
     path("rubric/", rubrics.newest, name="rubric"),
     path("rubric/<slug:key>/<int:version>/", rubrics.rubric, name="rubric-version"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import re
 import shutil
@@ -13,15 +14,17 @@ from statistics import fmean
 import pytest
 
 from gpu_runner.contracts import CandidateFiles
+from stitchweb.programs.services import Upload, create_program
 from stitchweb.programs.uploads import check_source
 from stitchweb.review.calibration import points_of, raters
 from stitchweb.review.gold import GoldItem, gold_items
-from stitchweb.review.models import Gold, Item, Review
+from stitchweb.review.groups import group_of
+from stitchweb.review.models import Assignment, Gold, Item, Review
 from stitchweb.review.rubric import shipped
 from stitchweb.review.services.gold import add_gold
 from stitchweb.review.services.projects import change, set_reviewers
 from tests.stitchweb.markup import well_formed
-from tests.stitchweb.test_review_pages import FORM, PageDesk, text_of
+from tests.stitchweb.test_review_pages import FORM, PageDesk, text_of, told_as
 from tests.stitchweb.world_for_tests import make_world
 
 pytestmark = pytest.mark.django_db
@@ -161,3 +164,47 @@ def test_no_label_of_a_program_that_gold_uses_is_for_training(desk: PageDesk) ->
     owner.post(f"/review/projects/{desk.project.pk}/items/{other.pk}/gold", {"gold": "1"})
     [row] = map(json.loads, owner.get(path).content.decode().splitlines())
     assert (row["gold"], row["split"]) == (False, "gold")
+
+
+def test_a_program_that_is_gold_but_for_its_names_is_held_out_too(desk: PageDesk) -> None:
+    """What is spelt otherwise is the same program: its labels would teach what gold asks."""
+    set_reviewers(desk.world.owner, desk.project, [desk.rita.pk])
+    client, place = desk.take(desk.rita)
+    client.post(place, {**FORM, "act": "submit"})
+    scored = Assignment.objects.get(pk=place.split("/")[3]).item
+    owner, path = desk.client(desk.world.owner), f"/review/projects/{desk.project.pk}/labels.jsonl"
+    text = scored.run.revision.text.replace("1024", "512") + "\n# spelt otherwise\n"
+    revision = create_program(desk.world.owner, desk.world.team, Upload(text, "spelt_otherwise.py"))
+    like = told_as(
+        dataclasses.replace(desk.world, revision=revision), verdict="verified", says="", labels=[], hack=None,
+        engineer="offline", owner=desk.world.owner,
+    )  # fmt: skip
+    Item.objects.create(
+        project=desk.project, run=like, candidate="c5", sha256="f" * 64, skill="feedback", why="", rank=2, wanted=1, gold=True
+    )
+    [row] = map(json.loads, owner.get(path).content.decode().splitlines())
+    assert (row["reference_sha256"] != revision.sha256, row["split"]) == (True, "gold")
+
+
+SCALED = """
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        return F.gelu(self.norm(x)) * 2.0
+"""
+
+
+def test_programs_are_one_group_by_what_they_compute_not_by_how_they_are_spelt() -> None:
+    spelt = SCALED.replace("width", "n").replace("self.norm", "self.ln").replace("2.0", "3.5").replace("Model", "Scaled")
+    assert group_of(spelt) == group_of(SCALED)
+    assert group_of(SCALED.replace("(self, width)", "(self, width: int)") + "\n# a word\n") == group_of(SCALED)
+    for other in (SCALED.replace("LayerNorm", "RMSNorm"), SCALED.replace("gelu", "relu"), SCALED.replace("*", "+")):
+        assert group_of(other) != group_of(SCALED)
+    assert group_of("no python(") != group_of("no python )")

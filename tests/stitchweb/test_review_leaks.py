@@ -138,12 +138,15 @@ class Undo(Exception):
     pass
 
 
-def visit(client: Client, path: str, method: str) -> str:
+def visit(client: Client, path: str, method: str, **headers: str) -> str:
     """Status, where it leads, and text of one answer. What a POST changes is undone."""
     try:
         with transaction.atomic():
-            answer = client.post(path, {"act": "save"}) if method == "post" else client.get(path)
-            text = f"{answer.status_code} {answer.get('Location', '')} {text_of(answer) if not answer.streaming else ''}"
+            answer = (
+                client.post(path, {"act": "save"}, headers=headers) if method == "post" else client.get(path, headers=headers)
+            )
+            place = answer.get("Location", answer.get("Content-Location", ""))
+            text = f"{answer.status_code} {place} {text_of(answer) if not answer.streaming else ''}"
             raise Undo
     except Undo:
         return re.sub(
@@ -155,6 +158,8 @@ def crawl(secret: Secret) -> dict[str, str]:
     client = signed_in(secret.rita)
     held = client.post(f"/review/projects/{secret.project.pk}/next").url
     told = {f"{method} {path}": visit(client, path, method) for path in addresses(secret) for method in ("get", "post")}
+    told["next in place"] = visit(client, f"/review/projects/{secret.project.pk}/next", "post", **{"HX-Request": "true"})
+    assert "Your scores" in told["next in place"]
     for view in ("nothing", "parent", "reference"):
         told[f"code {view}"] = visit(client, f"{held}code?against={view}", "get")
     for query in ("?q=queued", "?verdict=verified", "?status=finished"):

@@ -315,6 +315,45 @@ def test_the_item_page_asks_the_database_no_more_for_a_long_queue(desk: PageDesk
     assert len(many) == len(few) <= 30
 
 
+IN_PLACE = {"hx-request": "true"}
+
+
+def test_the_next_item_comes_in_the_answer_that_takes_it(desk: PageDesk) -> None:
+    """To a script: the page between the bars, under the item's own address; its profile has one of its own."""
+    client = desk.client(desk.rita)
+    answer = client.post(f"/review/projects/{desk.project.pk}/next", headers=IN_PLACE)
+    place = answer["Content-Location"]
+    assert answer.status_code == 200
+    assert Assignment.objects.get().pk == int(place.split("/")[3])
+    whole = FRESH.sub(r"\1", text_of(client.get(place)))
+    alone = FRESH.sub(r"\1", text_of(answer))
+    assert "<html" not in alone
+    assert re.search("<title>.* · Review · StitchWeb</title>", alone)
+    late = f'data-late="{place}profile"'
+    assert (late in alone, late in whole) == (True, False)
+    before, _, rest = alone[alone.index('<nav class="crumbs"') :].partition('<section class="panel profile"')
+    assert before in whole
+    assert rest[rest.index('<form class="stack col-score"') :].strip() in whole
+    assert text_of(client.get(f"{place}profile")).strip() in whole
+    assert client.post(f"/review/projects/{desk.project.pk}/next", headers=IN_PLACE)["Content-Location"] == place
+    assert Assignment.objects.count() == 1
+    assert desk.client(desk.raj).get(f"{place}profile").status_code == 404
+
+
+def test_where_no_item_comes_the_answer_says_where_to_go(desk: PageDesk) -> None:
+    client, _ = desk.take(desk.rita)
+    at = f"/review/projects/{desk.project.pk}/next"
+    Event.objects.all().delete()
+    gone = client.post(at, headers=IN_PLACE)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert client.get(gone["Content-Location"]).status_code == 410
+    Project.objects.update(state="paused")
+    none = desk.client(desk.raj)
+    refused = none.post(at, headers=IN_PLACE)
+    assert (refused.status_code, refused["Content-Location"]) == (204, "/review/")
+    assert "not open" in text_of(none.get("/review/"))
+
+
 def test_the_agreement_on_the_page_is_that_of_the_labels(desk: PageDesk) -> None:
     path = f"/review/projects/{desk.project.pk}/agreement/"
     owner = desk.client(desk.world.owner)

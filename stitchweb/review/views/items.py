@@ -50,9 +50,9 @@ def _address(pk: int) -> Any:
     return address
 
 
-def _subject(request: SignedIn, row: Assignment) -> Subject:
+def _subject(request: SignedIn, row: Assignment, *, profile: bool = True) -> Subject:
     wishes = {key: request.GET[key] for key in WISHES if key in request.GET}
-    subject = subject_of(row.item, _address(row.pk), wishes)
+    subject = subject_of(row.item, _address(row.pk), wishes, profile=profile)
     if subject is None:
         raise QueueRefused("The candidate of this item is not stored here any more: skip it.")
     return subject
@@ -141,6 +141,18 @@ def code_panel(request: SignedIn, pk: int) -> HttpResponse:
     return render(request, "review/code.html", context | {"row": row, "subject": subject})
 
 
+@login_required
+@require_safe
+def profile_panel(request: SignedIn, pk: int) -> HttpResponse:
+    """The profile alone, for the page that came without it."""
+    row = assignment_for(request.user, pk)
+    try:
+        subject = _subject(request, row)
+    except QueueRefused as refusal:
+        raise Http404(str(refusal)) from None
+    return render(request, "review/profile.html", {"subject": subject})
+
+
 def _code(request: SignedIn, row: Assignment, subject: Subject, content: Content) -> dict[str, Any]:
     against = request.GET.get("against") or ("parent" if row.item.skill == "feedback" else "nothing")
     rubric = row.item.project.rubric.parsed
@@ -153,10 +165,21 @@ def _code(request: SignedIn, row: Assignment, subject: Subject, content: Content
     }
 
 
-def _page(request: SignedIn, row: Assignment, found: list[Problem], status: int = 200) -> HttpResponse:
-    rubric, content, subject = row.item.project.rubric.parsed, content_of(row), _subject(request, row)
+def page_alone(request: SignedIn, pk: int) -> HttpResponse | None:
+    """The page of an item without its frame, for a script that puts it in place of the page before; None when the candidate is
+    gone. The profile is left out: the page asks for it when it already listens."""
+    try:
+        return _page(request, assignment_for(request.user, pk), [], alone=True)
+    except QueueRefused:
+        return None
+
+
+def _page(request: SignedIn, row: Assignment, found: list[Problem], status: int = 200, *, alone: bool = False) -> HttpResponse:
+    rubric, content = row.item.project.rubric.parsed, content_of(row)
+    subject = _subject(request, row, profile=not alone)
     done = row.item.project.items.filter(assignments__user=row.user_id, assignments__state=Held.SUBMITTED).count()
     context = {
+        "layout": "review/alone.html" if alone else "base.html",
         "section": "review",
         "row": row,
         "project": row.item.project,

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from stitchweb.review.access import (
@@ -26,6 +27,7 @@ from stitchweb.review.disputes import disputes_for
 from stitchweb.review.models import Held
 from stitchweb.review.permissions import MANAGE
 from stitchweb.review.services.queue import QueueRefused, next_assignment
+from stitchweb.review.views.items import page_alone
 from stitchweb.review.views.requests import SignedIn
 from stitchweb.teams.access import teams_for
 
@@ -75,17 +77,24 @@ def _counts(rows: QuerySet[Any], by: str) -> dict[int, int]:
 @login_required
 @require_POST
 def next_item(request: SignedIn, pk: int) -> HttpResponse:
-    """Take the next item of a project and go there; back to the queues, with a sentence, when there is none."""
+    """Take the next item of a project and go there; back to the queues, with a sentence, when there is none.
+
+    A script (`HX-Request`) gets the item's page without its frame in the same answer, which saves the way there and back of a
+    redirect. Content-Location is where it belongs; an answer without content says to go there.
+    """
     project = project_for(request.user, pk)
+    found = None
     try:
         found = next_assignment(request.user, project)
-    except QueueRefused as refusal:
-        messages.warning(request, str(refusal))
-        return redirect("review")
-    if found is None:
-        if reviewer_of(request.user, project):
+        if found is None and reviewer_of(request.user, project):
             messages.success(
                 request, f"{project.name}: nothing is left for you. Each item has its labels, or you have seen it."
             )
-        return redirect("review")
-    return redirect("review-item", found.pk)
+    except QueueRefused as refusal:
+        messages.warning(request, str(refusal))
+    place = reverse("review-item", args=[found.pk]) if found else reverse("review")
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(place)
+    answer = (found and page_alone(request, found.pk)) or HttpResponse(status=204)
+    answer.headers["Content-Location"] = place
+    return answer

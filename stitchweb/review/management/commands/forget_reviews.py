@@ -1,4 +1,7 @@
-"""manage.py forget_reviews: what is due to be forgotten of closed review projects is forgotten. Meant for a daily timer."""
+"""manage.py forget_reviews: what is due to be forgotten of closed review projects is forgotten now.
+
+`manage.py sweep` does it every hour.
+"""
 
 from __future__ import annotations
 
