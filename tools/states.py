@@ -24,21 +24,10 @@ from gpu_runner.profile import read_profile  # noqa: E402
 from gpu_runner.profile.reading import finished  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
-from stitchweb.review.content import Content, Score  # noqa: E402
-from stitchweb.review.disputes import disputes_for  # noqa: E402
-from stitchweb.review.label import GivenLabel  # noqa: E402
-from stitchweb.review.models import Assignment, Rubric  # noqa: E402
-from stitchweb.review.services.gold import add_gold  # noqa: E402
-from stitchweb.review.services.hunches import try_out  # noqa: E402
-from stitchweb.review.services.labels import set_adjudicators, settle  # noqa: E402
-from stitchweb.review.services.projects import Filters, change, create_project, fill, set_reviewers  # noqa: E402
-from stitchweb.review.services.queue import next_assignment  # noqa: E402
-from stitchweb.review.services.remarks import remark_of_reader, remark_of_reviewer  # noqa: E402
-from stitchweb.review.services.reviews import save_draft, submit  # noqa: E402
 from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
 from stitchweb.runs.runners import heard, started  # noqa: E402
-from stitchweb.teams.models import Role, Team, User  # noqa: E402
-from stitchweb.teams.services import create_team, create_user, make_login_link, set_role  # noqa: E402
+from stitchweb.teams.models import Team, User  # noqa: E402
+from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
 from tests.stitchweb.models_world import models_pages  # noqa: E402
 from tests.stitchweb.parts_for_tests import (  # noqa: E402
     KERNEL,
@@ -50,9 +39,9 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
     quick_timing,
     status_line,
 )
-from tests.stitchweb.review_world import make_desk  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
+from tools.states_of_reviews import review_pages  # noqa: E402
 
 Pages = dict[str, tuple[str, str]]
 ROOT = Path(__file__).resolve().parent.parent
@@ -297,104 +286,12 @@ def _people() -> Pages:
     }  # fmt: skip
 
 
-def _reviews(team: Team, owner: User) -> Pages:
-    """A project in which rosa has scored one item and holds another, and rita and raj have not begun."""
-    desk = make_desk(team, owner)
-    rosa = create_user("rosa@example.org", name="Rosa")
-    set_role(team, rosa, Role.REVIEWER)
-    set_reviewers(owner, desk.project, [rosa.pk, desk.rita.pk, desk.raj.pk])
-    scores = {d.key: Score(level=4) for d in desk.project.rubric.parsed.dimensions}
-    done = next_assignment(rosa, desk.project)
-    assert done is not None
-    save_draft(rosa, done.pk, Content(scores=scores, hack_level="none"))
-    submit(rosa, done.pk, {})
-    held = next_assignment(rosa, desk.project)
-    assert held is not None
-    project = f"/review/projects/{desk.project.pk}/"
-    return {
-        "review-project": ("ada", project), "review-new": ("ada", "/review/new/"), "review-rubric": ("ada", "/review/rubric/"),
-        "review-none": ("nemo", "/review/"), "review-home": ("rosa", "/review/"), "review-guidelines": ("rosa", project),
-        "review-item": ("rosa", f"/review/items/{held.pk}/"), "review-done": ("rosa", f"/review/items/{done.pk}/"),
-    }  # fmt: skip
-
-
-def _disputes(team: Team, owner: User) -> Pages:
-    """A project whose labels are in, two of them apart, for sam to settle one after the other."""
-    people = [create_user(f"{name}@example.org", name=name.title()) for name in ("ruth", "remy", "sam")]
-    for person in people:
-        set_role(team, person, Role.REVIEWER)
-    ruth, remy, sam = people
-    project = create_project(owner, team, Rubric.objects.get(key="kernels", version=1), "Scored twice")
-    set_reviewers(owner, project, [ruth.pk, remy.pk])
-    set_adjudicators(owner, project, [sam.pk])
-    fill(owner, project, Filters())
-    keys = [d.key for d in project.rubric.parsed.dimensions]
-    for shift, person in ((0, ruth), (1, remy)):
-        place = 0
-        while row := next_assignment(person, project):
-            low = 2 if shift and place < 2 else 4
-            levels = {
-                k: Score(level=low if i == 2 else 4, reason="The costly operator stays outside.") for i, k in enumerate(keys)
-            }
-            save_draft(person, row.pk, Content(scores=levels, hack_level="unsure" if low == 2 else "none", comment="Compare."))
-            submit(person, row.pk, {}, verdict="verified")
-            place += 1
-    first, second = disputes_for(sam, project)[:2]
-    final = GivenLabel(levels=dict.fromkeys(keys, 3), hack_level="none", reason="The costly operator is in the second kernel.")
-    settle(sam, project.pk, first.pk, final, after=None, verdict="verified")
-    at = f"/review/projects/{project.pk}/"
-    row = Assignment.objects.get(item=first, user=ruth)
-    remark_of_reviewer(ruth, row, "The second kernel reads what the first one wrote.\nWould you call that fused?")
-    remark_of_reader(sam, project.pk, first.pk, "Not fused: it goes through memory.")
-    return {
-        "review-disagreement": ("sam", f"{at}disagreement/"), "review-settle": ("sam", f"{at}items/{second.pk}/labels/"),
-        "review-settled": ("sam", f"{at}items/{first.pk}/labels/"), "review-agreement": ("ada", f"{at}agreement/"),
-        "review-disagreement-none": ("ada", f"{at}disagreement/?only=open"),
-        "review-revealed": ("ruth", f"/review/items/{row.pk}/"),
-    }  # fmt: skip
-
-
-def _calibrated(team: Team, owner: User) -> Pages:
-    """A project with gold items and a pass mark: gina has answered one and tried a hunch on the next."""
-    gina = create_user("gina@example.org", name="Gina")
-    set_role(team, gina, Role.REVIEWER)
-    project = create_project(owner, team, Rubric.objects.get(key="kernels", version=1), "With gold")
-    set_reviewers(owner, project, [gina.pk])
-    add_gold(owner, project)
-    fill(owner, project, Filters())
-    change(owner, project, state="open", guidelines="", minutes=60, pass_mark=70, keep_days=365)
-    scores = {d.key: Score(level=4) for d in project.rubric.parsed.dimensions}
-    done = next_assignment(gina, project)
-    assert done is not None
-    save_draft(gina, done.pk, Content(scores=scores, hack_level="none"))
-    submit(gina, done.pk, {})
-    held = next_assignment(gina, project)
-    assert held is not None
-    for note in ("It does not depend on the input", "Nor on the shape"):
-        hunch = try_out(gina, held.pk, {}, note)
-        told = {"kind": "check", "verdict": "verified", "rows": check_rows()}
-        Job.objects.filter(pk=hunch.job_id).update(state=JobState.DONE, report=told, done_at=timezone.now())
-    at = f"/review/projects/{project.pk}/"
-    return {
-        "review-data": ("ada", f"{at}data/"), "review-trail": ("ada", f"{at}trail/"),
-        "review-calibration": ("ada", f"{at}calibration/"), "review-calibration-own": ("gina", f"{at}calibration/"),
-        "review-answer": ("gina", f"/review/items/{done.pk}/"), "review-gold": ("gina", f"/review/items/{held.pk}/"),
-        "review-hunch": ("gina", f"/review/items/{held.pk}/hunch/"), "closed": ("gina", f"/programs/{_program_of(held)}/"),
-        "review-home-adjudicator": ("sam", "/review/"),
-    }  # fmt: skip
-
-
-def _program_of(row: Assignment) -> int:
-    return row.item.run.revision.program_id
-
-
 def main() -> None:
     program = Program.objects.get(name="layernorm_gelu")
     revision = program.revisions.get()
     owner = User.objects.get(email="ada@example.org")
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
-    pages |= _reviews(program.team, owner)
-    pages |= _disputes(program.team, owner) | _calibrated(program.team, owner)
+    pages |= review_pages(program.team, owner)
     pages |= models_pages(revision, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
