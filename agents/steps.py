@@ -15,7 +15,9 @@ from pydantic_core import PydanticSerializationError
 
 from agents.diagnosis import diagnosis_of
 from agents.engineers import BudgetSpent, Context, Engineer, UnusableAnswer, engineer
+from agents.fingerprint import fingerprint
 from agents.llm.doors import Doors, own_door
+from agents.loop.rounds import allotted, device_left, siblings
 from agents.loop.rules import find, ground, parent_of_next
 from agents.state import (
     Analysed,
@@ -35,6 +37,7 @@ from agents.state import (
     State,
     Step,
     Timed,
+    Todo,
     Unusable,
 )
 from gpu_runner.contracts import (
@@ -144,6 +147,10 @@ def replay_task(state: State, candidate: str, replay: Replay, blobs: BlobStore) 
 def _limit_s(step: Step, state: State) -> float:
     """The step's own limit, cut to what is left of the run's time (a confirmation is always given its time)."""
     limit, wall_s = STEP_LIMITS_S[step.kind], state.options.budget.wall_s
+    if step.lane is not None and state.round is not None:
+        left = device_left(state.round.lanes[step.lane - 1])
+        limit = limit if left is None else min(limit, max(1.0, left))
+        return limit if wall_s is None else min(limit, max(LEAST_S, wall_s - state.usage.wall_s))
     if wall_s is None or state.stop_cause is not None:
         return limit
     return min(limit, max(LEAST_S, wall_s - state.usage.wall_s))
@@ -251,6 +258,7 @@ def think(
     role = {"plan": state.options.planner, "code": state.options.coder, "decide": state.options.verifier}[step.kind]
     try:
         worker = engineer(role)
+        state = allotted(state, step.lane)
         context = replace(context_of(state, blobs, say, cancelled), doors=doors, asked=asked)
     except (ValueError, KeyError, ImportError) as error:
         return Broken(
@@ -304,26 +312,41 @@ def _ask(worker: Engineer, step: Step, state: State, context: Context, blobs: Bl
         return Decided(step=step.index, at=0.0, decision=decision, usage=answer.usage)
     todo = state.todo(step.todo or "")
     wish, attempt = find(state, state.branch_from), find(state, step.candidate)
-    base = wish or attempt
+    base = attempt if step.lane is not None else wish or attempt
     if base is None:
-        parent, failed = find(state, state.best), None
+        parent, failed = None if step.lane is not None else find(state, state.best), None
     elif base.verified:
         parent, failed = base, None
     else:
         parent, failed = ground(state, base.parent), base
-    code = worker.code(context, todo, parent, failed)
+    code = worker.code(context, _in_its_lane(state, todo, step), parent, failed)
     return Coded(
         step=step.index,
         at=0.0,
         files={path: _put(blobs, text) for path, text in code.files.files.items()},
         sha256=code.files.sha256,
+        fingerprint=fingerprint(code.files.files),
         title=code.title[:200],
         todo=todo.id,
-        parent=parent_of_next(state, todo.id),
+        parent=step.candidate if step.lane is not None else parent_of_next(state, todo.id),
         skill="from_scratch" if base is None else "feedback",
         note=code.note,
         usage=code.usage,
     )
+
+
+def _in_its_lane(state: State, todo: Todo, step: Step) -> Todo:
+    """The item as the Coder of a lane is told it: that others write for it too, so that they go different ways."""
+    if step.lane is None:
+        return todo
+    mine, of = siblings(state, step.lane)
+    if of == 1:
+        return todo
+    way = (
+        f"{of} programs are written for this at the same time and the fastest right one is kept; this is number {mine}. "
+        "Choose a way of your own: the less obvious, the higher the number."
+    )
+    return todo.model_copy(update={"constraints": (*todo.constraints, way)})
 
 
 def hand_made(control: str, by: str, files: dict[str, str], parent: str | None, title: str, blobs: BlobStore) -> Control:
@@ -331,5 +354,11 @@ def hand_made(control: str, by: str, files: dict[str, str], parent: str | None, 
     checked = CandidateFiles(files=files)
     _ = checked.manifest  # a malformed candidate.toml is refused here, not in the middle of a run
     refs = {path: _put(blobs, text).model_dump() for path, text in checked.files.items()}
-    data = {"files": refs, "sha256": checked.sha256, "parent": parent, "title": title}
+    data = {
+        "files": refs,
+        "sha256": checked.sha256,
+        "fingerprint": fingerprint(checked.files),
+        "parent": parent,
+        "title": title,
+    }
     return Control(id=control, kind="candidate", by=by, data=data)

@@ -4,7 +4,7 @@
 outcomes, big things as references. What may come in: `agents.state` and the contracts, nothing that acts.
 """
 
-from agents.loop.due import next_step
+from agents.loop.due import next_step, open_steps, under_way
 from agents.loop.reducer import apply, start
 
-__all__ = ["apply", "next_step", "start"]
+__all__ = ["apply", "next_step", "open_steps", "start", "under_way"]

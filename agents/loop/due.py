@@ -22,21 +22,47 @@ def next_step(state: State) -> Step | Stop:
     """The step that is due, or why there is none: ended, paused, or waiting for a person to approve the plan.
 
     A `code` step names the todo and, when one is there, the earlier attempt to repair or refine. Once a stop cause is set, the
-    remaining steps are the best candidate's `check` under the full protocol and its `confirm`.
+    remaining steps are the best candidate's `check` under the full protocol and its `confirm`. During a round several steps are
+    due (`open_steps`); this is the first of them.
     """
     if state.status.ended or state.status in (Status.PAUSED, Status.AWAITING_APPROVAL):
         return Stop(status=state.status, cause=state.stop_cause)
-    return due(state, state.status)
+    return due(state, state.status)[0]
 
 
-def due(state: State, status: Status) -> Step:
-    """The step that belongs to a working status."""
+def open_steps(state: State) -> tuple[Step, ...]:
+    """All steps that are to be done now, in any order and at once; empty where `next_step` is a Stop."""
+    return () if isinstance(next_step(state), Stop) else due(state, state.status)
+
+
+def under_way(state: State) -> tuple[Step, ...]:
+    """The steps whose outcomes are still taken: the open ones, and while the run is paused those that it was paused in."""
+    working = state.resume if state.status is Status.PAUSED else state.status
+    if working is None or working.ended or working is Status.AWAITING_APPROVAL:
+        return ()
+    return due(state, working)
+
+
+def due(state: State, status: Status) -> tuple[Step, ...]:
+    """The steps that belong to a working status: one, or one of each lane of a round."""
+    if state.round is not None:
+        return tuple(
+            Step(
+                index=lane.step,
+                kind=_KINDS[lane.status],
+                candidate=lane.base if lane.status is Status.CODING else lane.candidate,
+                todo=state.round.todo,
+                lane=lane.number,
+            )
+            for lane in state.round.lanes
+            if lane.step is not None
+        )
     kind = _KINDS[status]
     if kind == "code":
         todo = doing(state)
         attempt = last_try(state, todo.id) if todo else None
-        return Step(index=state.step, kind=kind, candidate=attempt.id if attempt else None, todo=todo.id if todo else None)
+        return (Step(index=state.step, kind=kind, candidate=attempt.id if attempt else None, todo=todo.id if todo else None),)
     if kind == "time" and state.stop_cause is not None:
         kind = "confirm"
     candidate = next((c for c in state.candidates if c.id == state.current), None)
-    return Step(index=state.step, kind=kind, candidate=state.current, todo=candidate.todo if candidate else None)
+    return (Step(index=state.step, kind=kind, candidate=state.current, todo=candidate.todo if candidate else None),)

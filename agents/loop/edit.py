@@ -41,6 +41,7 @@ def add_candidate(
     title: str,
     files: dict[str, BlobRef],
     sha256: str,
+    fingerprint: str = "",
     skill: Literal["from_scratch", "feedback"] = "from_scratch",
     author: Literal["engineer", "person"] = "engineer",
     note: str = "",
@@ -55,6 +56,7 @@ def add_candidate(
         author=author,
         files=files,
         sha256=sha256,
+        fingerprint=fingerprint,
         status="building",
         note=note,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.loop.edit import add_candidate, change_candidate, change_todo
 from agents.loop.profiles import next_open, nothing_left, take_asked, without_moot
+from agents.loop.rounds import opened
 from agents.loop.rules import MAX_TRIES, best_left, doing, find, ground, significant, spent, target_reached
 from agents.state import Candidate, Decision, State, Status, StopCause
 from gpu_runner.contracts import BlobRef, CheckReport, TimingReport, Verdict, digest
@@ -74,6 +75,9 @@ def next_todo(state: State) -> State:
         if todo is None:
             return finish(state, StopCause.TODOS_DONE)
         state = change_todo(state, todo.id, status="doing")
+    todo = doing(state)
+    if todo is not None and state.options.search.width > 1:
+        return opened(state, todo.id)
     return state.model_copy(update={"status": Status.CODING})
 
 
@@ -118,13 +122,14 @@ def take_hand_made(state: State) -> State | None:
         author="person",
         skill="feedback" if parent else "from_scratch",
         files=files,
+        fingerprint=str(control.data.get("fingerprint") or "")[:64],
         sha256=str(control.data.get("sha256") or digest({path: ref.sha256 for path, ref in files.items()})),
     )
 
 
 def fail(state: State, error: str) -> State:
     """The run cannot go on, and not because of the program."""
-    update = {"status": Status.FAILED, "stop_cause": StopCause.FAILED, "error": error, "controls": ()}
+    update = {"status": Status.FAILED, "stop_cause": StopCause.FAILED, "error": error, "controls": (), "round": None}
     return state.model_copy(update=update)
 
 
@@ -134,7 +139,7 @@ def finish(state: State, cause: StopCause) -> State:
     if current is not None and current.status != "done":
         note = current.note or "Left where it was: the budget was spent."
         state = change_candidate(state, current.id, status="done", note=note)
-    return end(settle(state).model_copy(update={"stop_cause": cause}))
+    return end(settle(state).model_copy(update={"stop_cause": cause, "round": None}))
 
 
 def end(state: State) -> State:

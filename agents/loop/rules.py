@@ -137,6 +137,11 @@ def target_reached(state: State) -> bool:
     return wish is not None and over is not None and over.value >= wish
 
 
+def confirmation_share(bound: float) -> float:
+    """What of a budget of time is kept back for the confirmation of a best."""
+    return min(CONFIRM_SHARE * bound, CONFIRM_MOST_S)
+
+
 def spent(state: State, whole: bool = False) -> StopCause | None:
     """The bounded means that has run out. Of time, the loop keeps a share back for the confirmation while there is something
     to confirm; `whole` looks at the budget itself."""
@@ -146,7 +151,7 @@ def spent(state: State, whole: bool = False) -> StopCause | None:
     def over(used: float, bound: float | None, timed: bool) -> bool:
         if bound is None:
             return False
-        return used >= bound - (min(CONFIRM_SHARE * bound, CONFIRM_MOST_S) if timed and keep else 0.0)
+        return used >= bound - (confirmation_share(bound) if timed and keep else 0.0)
 
     if over(usage.wall_s, budget.wall_s, True):
         return StopCause.BUDGET_WALL

@@ -65,7 +65,7 @@ def steer(state: State, control: Control, at: float) -> State:
             return _unless_waiting(state)
         case "cancel":
             update = {"status": Status.CANCELLED, "stop_cause": StopCause.CANCELLED, "resume": None, "paused_at": None}
-            return state.model_copy(update=update | {"controls": ()})
+            return state.model_copy(update=update | {"controls": (), "round": None})
         case "approve_plan":
             return _approved(state)
         case "edit_plan":

@@ -35,11 +35,12 @@ from agents.state.parts import (
     Todo,
     TodoStatus,
 )
-from agents.state.run import SCHEMA_VERSION, State
-from agents.state.words import Budget, Options, Status, StopCause, Usage
+from agents.state.run import SCHEMA_VERSION, Lane, Round, State
+from agents.state.words import MAX_WIDTH, Budget, Options, Search, Status, StopCause, Usage
 
 __all__ = [
     "HANDS",
+    "MAX_WIDTH",
     "REFERENCE",
     "SCHEMA_VERSION",
     "Analysed",
@@ -55,12 +56,15 @@ __all__ = [
     "Control",
     "Decided",
     "Decision",
+    "Lane",
     "Options",
     "Outcome",
     "Plan",
     "Planned",
     "Profiled",
+    "Round",
     "Route",
+    "Search",
     "State",
     "Status",
     "Steered",

@@ -25,6 +25,7 @@ class Step(Contract):
     kind: StepKind
     candidate: str | None = None
     todo: str | None = None
+    lane: int | None = None  # of the round under way, counted from 1
 
     @property
     def by_hands(self) -> bool:
@@ -62,6 +63,7 @@ class Coded(_Outcome):
     kind: Literal["coded"] = "coded"
     files: dict[str, BlobRef]
     sha256: str
+    fingerprint: str = ""
     title: str
     todo: str | None
     parent: str | None

@@ -72,6 +72,8 @@ class Candidate(Contract):
     author: Literal["engineer", "person"] = "engineer"
     files: dict[str, BlobRef]
     sha256: str
+    fingerprint: str = ""  # the same for programs that differ in names, comments and spaces alone
+    round: int = 0  # that it was written in; 0: in none
     status: CandidateStatus = "coded"
     verdict: Verdict | None = None
     hack: HackClass | None = None

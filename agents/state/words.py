@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from pydantic import Field
+
 from agents.model_choice import ModelChoice, Role
 from gpu_runner.contracts import BlobRef, Contract, Mode, Precision
 from gpu_runner.contracts import Protocol as VerifyProtocol
+
+MAX_WIDTH = 8
 
 
 class Status(StrEnum):
@@ -59,6 +63,17 @@ class Budget(Contract):
     device_s: float | None = None
 
 
+class Search(Contract):
+    """How wide a run looks: in each round `width` programs are written and measured at once, from the `beam` best so far.
+
+    `samples`: the Coder answers the same question differently each time, so that several may start from one program.
+    """
+
+    width: int = Field(default=1, ge=1, le=MAX_WIDTH)
+    beam: int = Field(default=1, ge=1, le=MAX_WIDTH)
+    samples: bool = True
+
+
 class Usage(Contract):
     """What a run has spent. `wall_s` excludes pauses and the waiting for a runner. `unpriced`: tokens, of those in and out,
     whose price is not known, so that `money` says nothing of them."""
@@ -87,6 +102,7 @@ class Options(Contract):
     require_own_kernels: bool = False  # a right program that calls libraries alone is rejected
     brief_profiles: bool = False  # under torch.profiler alone
     budget: Budget = Budget()
+    search: Search = Search()
     target_speedup: float | None = None  # stop when the best beats its baseline by this ratio
     approve_plan: bool = False
     patience: int = 4  # verified attempts without a significant gain before the run stops

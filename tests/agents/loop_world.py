@@ -55,7 +55,7 @@ def todo(todo_id: str = "", title: str = "Fuse the chain", **more: object) -> To
 
 
 def program(text: str) -> dict[str, str]:
-    return {"model_new.py": f"# {text}\nclass ModelNew: ...\n", "kernels/k.cpp": f"// {text}\n"}
+    return {"model_new.py": f"# {text}\nclass ModelNew:\n    made = {text!r}\n", "kernels/k.cpp": f"// {text}\n"}
 
 
 def interval(value: float, spread: float = 0.02) -> Interval:
