@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.result import device_of, line_of
@@ -18,23 +19,36 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a zip can hold: the same run g
 
 def bundle(state: State, blobs: BlobStore, candidate_id: str) -> bytes:
     """The zip, the same bytes for the same state. KeyError when there is no such candidate or a blob is gone."""
+    return zipped(members(state, blobs, candidate_id), executable=("verify.py",))
+
+
+def members(state: State, blobs: BlobStore, candidate_id: str) -> dict[str, str]:
+    """What is in the zip, path to text. KeyError as above."""
     candidate = state.candidate(candidate_id)
-    members = {path: blobs.get(ref).decode() for path, ref in candidate.files.items()}
+    found = {path: blobs.get(ref).decode() for path, ref in candidate.files.items()}
     facts = result_json(state, blobs, candidate_id)
-    members |= {
+    return found | {
         "reference.py": blobs.get(state.source).decode(),
-        "result.json": json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
+        "result.json": json_text(facts),
         "README.md": readme(state, candidate),
         "verify.py": verify_script(),
     }
+
+
+def json_text(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def zipped(texts: Mapping[str, str], executable: Sequence[str] = ()) -> bytes:
+    """A zip of these texts, sorted by path; the same bytes for the same texts."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(members):
+        for path in sorted(texts):
             info = zipfile.ZipInfo(path, _EPOCH)
             info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = (0o755 if path == "verify.py" else 0o644) << 16
+            info.external_attr = (0o755 if path in executable else 0o644) << 16
             info.create_system = 3  # Unix, whatever machine writes it
-            archive.writestr(info, members[path])
+            archive.writestr(info, texts[path])
     return stream.getvalue()
 
 
