@@ -31,6 +31,7 @@ from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import refresh_snapshot
 from stitchweb.runs.lease import Lease, LeaseLost, acquire, heartbeat, release
 from stitchweb.runs.models import Control, ControlState, Job, JobState, Run
+from stitchweb.runs.signals import tell_ended
 from stitchweb.runs.speech import Speech
 from stitchweb.runs.summary import store
 
@@ -202,6 +203,7 @@ def _unreadable(run: Run) -> None:
     run.ended_at = run.changed_at = timezone.now()
     run.lease, run.lease_expires = "", None
     run.save()
+    tell_ended(run)
     events.ring(run)
 
 

@@ -63,6 +63,11 @@ class Reader:
                 return batch
             await bell.wait()
 
+    async def news(self, seq: int) -> None:
+        """Wait until there is something after `seq`, for those who read the events themselves."""
+        while seq >= self._rung:
+            await self._bell.wait()
+
     def open(self) -> None:
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look_now_and_then())]
 

@@ -10,6 +10,7 @@ from agents.events import storable
 from agents.result import line_of, sentence_of, verdict_of
 from agents.state import State
 from stitchweb.runs.models import Run, RunState
+from stitchweb.runs.signals import tell_ended
 
 COLUMNS = [
     "status", "step", "candidates", "best", "speed", "speedup", "speedup_low", "speedup_high", "speedup_compile", "coverage",
@@ -18,11 +19,14 @@ COLUMNS = [
 
 
 def store(run: Run, state: State) -> None:
-    """Keep the state and what follows from it. Two queries; the transaction is the caller's."""
+    """Keep the state and what follows from it, and say so when it ended. Two queries; the transaction is the caller's."""
+    had_ended = run.ended
     put_columns(run, state)
     run.save(update_fields=COLUMNS)
     kept = storable({"state": state.model_dump(mode="json"), "result": line_of(state) if state.status.ended else None})
     RunState.objects.update_or_create(run=run, defaults=kept)
+    if run.ended and not had_ended:
+        tell_ended(run)
 
 
 def put_columns(run: Run, state: State) -> None:

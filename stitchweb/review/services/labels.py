@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from django.db import transaction
 
+from stitchweb.review import signals
 from stitchweb.review.access import item_to_settle
 from stitchweb.review.disputes import sheets
 from stitchweb.review.label import GivenLabel, label_problems
@@ -54,6 +55,8 @@ def set_adjudicators(user: User, project: Project, chosen: Iterable[int], *, see
     Adjudicator.objects.filter(project=project).exclude(user__in=wanted).delete()
     Adjudicator.objects.bulk_create(Adjudicator(project=project, user_id=pk) for pk in sorted(wanted - there))
     record(user, project, "adjudicators", old={"people": sorted(there)}, new={"people": sorted(wanted)})
+    if fresh := sorted(wanted - there):
+        signals.tell(signals.granted, Project, project=project, by=user, people=fresh)
 
 
 @transaction.atomic
@@ -82,6 +85,7 @@ def settle(
     made = Adjudication.objects.create(item=item, user=user, rubric=rubric, verdict=verdict, **label.stored)
     sent(user, item_pk, "settle")
     record(user, project_pk, "settle", named(item), old=_said(newest) if newest else {}, new=_said(made))
+    signals.tell(signals.settled, Item, item=item, by=user)
     return made
 
 

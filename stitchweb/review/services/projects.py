@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
+from stitchweb.review import signals
 from stitchweb.review.access import handed_to, strange_to
 from stitchweb.review.judge import judge
 from stitchweb.review.models import HACK_TYPES, Assignment, Change, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
@@ -205,6 +206,8 @@ def set_reviewers(user: User, project: Project, chosen: Iterable[int], *, seen: 
     gone.update(left_at=timezone.now())
     before = sorted(pk for pk, part in there.items() if part.left_at is None)
     record(user, project, "reviewers", old={"people": before}, new={"people": sorted(wanted)})
+    if fresh := sorted(wanted - set(before)):
+        signals.tell(signals.asked, Project, project=project, by=user, people=fresh)
     gold_for_all(project)
 
 

@@ -28,14 +28,17 @@ def _text(text: str, name: str) -> HttpResponse:
 @require_safe
 def bundle_zip(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     """The candidate with its README, `verify.py` and `result.json`."""
-    run_for(request.user, pk)
-    run = Run.objects.get(pk=pk)
+    return bundle_of(run_for(request.user, pk), cid)
+
+
+def bundle_of(run: Run, cid: str) -> HttpResponse:
+    """The zip of a candidate as an attachment. Http404 for one that the run does not have."""
     try:
-        data = bundle(run.load(), RunBlobs(pk), cid)
+        data = bundle(run.load(), RunBlobs(run.pk), cid)
     except KeyError:
         raise Http404("This run has no such candidate, or its files are not stored here any more.") from None
     response = HttpResponse(data, content_type="application/zip")
-    response["Content-Disposition"] = f'attachment; filename="{slugify(run.name) or "program"}-{pk}-{cid}.zip"'
+    response["Content-Disposition"] = f'attachment; filename="{slugify(run.name) or "program"}-{run.pk}-{cid}.zip"'
     return response
 
 

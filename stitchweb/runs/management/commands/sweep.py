@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
+from stitchweb.core.upkeep import often
 from stitchweb.runs.sweeper import forget, sweep
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class Command(BaseCommand):
         while True:
             try:
                 sweep()
+                often.send_robust(sender=Command)
                 if number % FORGET_EVERY == 0:
                     forget()
             except DatabaseError:
