@@ -103,7 +103,8 @@ def _said(words: str, asked: Asked) -> str:
     text = asked.secret.hidden_in(words) if asked.secret else words
     text = " ".join(_own_words(text).split())
     text = "".join(c if c.isprintable() else "?" for c in text)
-    return (text[:MOST_SAID] + "…" if len(text) > MOST_SAID else text) or "it gave no reason."
+    text = (text[:MOST_SAID] + "…" if len(text) > MOST_SAID else text) or "it gave no reason."
+    return text if text[-1] in ".!?…" else f"{text}."
 
 
 def _wait_s(error: BaseException) -> float | None:

@@ -154,7 +154,7 @@ def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
             f"The certificate of {host} {begun}, by this machine's clock, which says {time.strftime('%Y-%m-%d %H:%M')} UTC. "
             "Set the clock if that is wrong; otherwise the server needs a new certificate."
         )
-    if code == 62:
+    if code in (62, 64):
         return f"The certificate of {host} is for another name ({why}). Give the name that it was made for."
     return (
         f"The certificate of {host} was signed by nobody whom this machine knows ({why}). Name its authority's file in "
