@@ -14,7 +14,7 @@ from agents.events import Coalescer, Event, EventKind, created, events_of, event
 from agents.loop import apply, next_step, start
 from agents.state import BlobStore, Broken, Control, Options, Outcome, State, Status, Steered, Step, Stop
 from agents.steps import outcome_of, task_for, think
-from gpu_runner.contracts import Progress
+from gpu_runner.contracts import Progress, Report, Task
 from gpu_runner.hands import Cancelled, Hands, HandsError
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,20 @@ class _Shell:
         return outcome_of(step, self.state, report, self.blobs, at, max(0.0, at - began))
 
     def _by_engineer(self, step: Step) -> Outcome:
-        return think(step, self.state, self.blobs, self._say, self.cancelled, self.clock, asked=self._asked)
+        def hands(task: Task) -> Report:
+            return self.hands.perform(task, lambda progress: None, self.cancelled)
+
+        return think(
+            step,
+            self.state,
+            self.blobs,
+            self._say,
+            self.cancelled,
+            self.clock,
+            asked=self._asked,
+            hands=hands,
+            called=self._called,
+        )
 
     def _cancel(self) -> Steered:
         control = Control(id="interrupt", kind="cancel")
@@ -137,6 +150,10 @@ class _Shell:
 
     def _asked(self, payload: dict[str, object]) -> None:
         self._one("model.asked", payload, "engineer")
+
+    def _called(self, payload: dict[str, object]) -> None:
+        self._say_rest()
+        self._one("tool.called", payload, "engineer")
 
     def _say_rest(self) -> None:
         for payload in self.text.flush():

@@ -14,12 +14,14 @@ from agents.model_choice import ModelChoice, Role
 from agents.state import Budget
 
 ROLES: tuple[Role, ...] = get_args(Role)
-LLM = "llm"
+LLM, AGENTIC = "llm", "agentic"
 
 
 def add_model_options(command: argparse.ArgumentParser) -> None:
     """`--engineer`, one option per role, and what the engineer `llm` needs. A value `coder=X` is for that role alone."""
-    command.add_argument("--engineer", default="offline", help="who plans, writes and judges: offline or llm (default offline)")
+    command.add_argument(
+        "--engineer", default="offline", help="who plans, writes and judges: offline, llm or agentic (default offline)"
+    )
     for role in ROLES:
         command.add_argument(f"--{role}", metavar="ENGINEER", help=f"the engineer of this role, where it is another ({role})")
     models = _about_models(command)
@@ -34,7 +36,9 @@ def add_doctor_options(command: argparse.ArgumentParser) -> None:
 
 
 def _about_models(command: argparse.ArgumentParser) -> Any:
-    models = command.add_argument_group("the engineer llm", "A value such as coder=X is for one role; without a role for all.")
+    models = command.add_argument_group(
+        "the engineers llm and agentic", "A value such as coder=X is for one role; without a role for all."
+    )
     models.add_argument(
         "--model", action="append", default=[], help="PROVIDER/NAME; openai/NAME for any OpenAI-compatible server"
     )
@@ -65,10 +69,12 @@ def models_of(given: argparse.Namespace) -> dict[Role, ModelChoice]:
     names, bases, keys = (_by_role(values) for values in (given.model, given.api_base, given.api_key_env))
     found: dict[Role, ModelChoice] = {}
     for role, name in engineers_of(given).items():
-        if name != LLM:
+        if name not in (LLM, AGENTIC):
             continue
         if role not in names:
-            raise ValueError(f"The engineer llm needs a model for the {role}: --model openai/NAME, or another provider's name.")
+            raise ValueError(
+                f"The engineer {name} needs a model for the {role}: --model openai/NAME, or another provider's name."
+            )
         price_in, price_out = given.price or (None, None)
         try:
             found[role] = ModelChoice(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agents.llm.doors import Doors, own_door
 from agents.state import BlobStore, Candidate, Decision, State, StopCause, Todo, Usage
-from gpu_runner.contracts import Analysis, CandidateFiles, ProfileReport
+from gpu_runner.contracts import Analysis, CandidateFiles, ProfileReport, Report, Task
 
 
 class UnusableAnswer(Exception):
@@ -30,7 +30,8 @@ class BudgetSpent(UnusableAnswer):
 @dataclass(frozen=True)
 class Context:
     """What an engineer sees. `say` streams short text to the live page; `cancelled` is asked between expensive parts; `doors`
-    say how a model is reached; `asked` is told of each question to one, as the payload of a `model.asked` event."""
+    say how a model is reached; `asked` is told of each question to one, as the payload of a `model.asked` event. `hands` do one
+    task now, for an engineer with tools, or raise HandsError; `called` is told of each tool, as a `tool.called` event."""
 
     state: State
     source: str
@@ -41,6 +42,8 @@ class Context:
     cancelled: Callable[[], bool] = lambda: False
     doors: Doors = own_door
     asked: Callable[[dict[str, Any]], None] = lambda payload: None
+    hands: Callable[[Task], Report] | None = None
+    called: Callable[[dict[str, Any]], None] = lambda payload: None
 
     def files(self, candidate: Candidate) -> dict[str, str]:
         """The sources of a candidate, path to text."""
@@ -123,5 +126,6 @@ def engineer(name: str) -> Engineer:
 
 def _register_ours() -> None:
     """They register themselves, and are imported late because they import this module."""
+    import agents.engineers.agentic
     import agents.engineers.llm
     import agents.engineers.offline  # noqa: F401

@@ -147,7 +147,18 @@ def _asked(view: View, event: Event) -> dict[str, Any]:
         price_known=before.price_known and bool(p["price_known"]),
         seconds=before.seconds + float(p["seconds"]),
         pages=tuple(dict.fromkeys([*before.pages, *map(str, p.get("pages") or ())])),
+        tools=before.tools,
     )
+    return {"asked": view.asked | {role: after}}
+
+
+def _called(view: View, event: Event) -> dict[str, Any]:
+    """A call of a tool comes after the question whose answer it is."""
+    role, tool = str(event.payload["role"]), str(event.payload["tool"])
+    before = view.asked.get(role)
+    if before is None:
+        return {}
+    after = before.model_copy(update={"tools": before.tools | {tool: before.tools.get(tool, 0) + 1}})
     return {"asked": view.asked | {role: after}}
 
 
@@ -181,6 +192,7 @@ _FOLDS = {
     "control.changed": _control,
     "usage.changed": _usage,
     "model.asked": _asked,
+    "tool.called": _called,
     "replay.changed": _replay,
     "log.lines": _log,
     "run.finished": _finished,

@@ -32,7 +32,7 @@ def added(usage: Usage, outcome: Outcome, by_hands: bool) -> Usage:
         "tokens_out": usage.tokens_out + max(0, more.tokens_out),
         "unpriced": usage.unpriced + max(0, more.unpriced),
         "money": usage.money + max(0.0, more.money),
-        "device_s": usage.device_s + (max(0.0, outcome.seconds) if by_hands else 0.0),
+        "device_s": usage.device_s + (max(0.0, outcome.seconds) if by_hands else max(0.0, more.device_s)),
     }
     return usage.model_copy(update=update)
 

@@ -36,7 +36,7 @@ class LLM:
         """The Planner's list; when it cannot be read, twice, one item for the whole program."""
         found = context.state.reference_diagnosis
         rows = {row.key for row in found.rows} if found else set()
-        with _session(context, "planner") as session:
+        with session_of(context, "planner") as session:
             try:
                 todos, note = _answered(session, *asked_to_plan(context), lambda text: read_plan(text, rows))
             except Unreadable as error:
@@ -46,15 +46,12 @@ class LLM:
 
     def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
         """The program that the Coder makes of the attempt to repair, of the parent, or of the reference alone."""
-        base = failed or parent
-        files = context.files(base) if base else {}
-        with _session(context, "coder") as session:
-            checked, note = _answered(session, *asked_to_code(context, todo, base), lambda text: read_files(text, files))
-            return CodeAnswer(checked, todo.title, note, session.usage)
+        with session_of(context, "coder") as session:
+            return written(session, context, todo, failed or parent)
 
     def decide(self, context: Context, candidate: Candidate) -> DecideAnswer:
         """The Verifier's diagnosis and route; when it cannot be read, twice, what the measurements say by themselves."""
-        with _session(context, "verifier") as session:
+        with session_of(context, "verifier") as session:
             try:
                 decision = _answered(session, *asked_to_decide(context, candidate), lambda text: read_verdict(text, candidate))
             except Unreadable as error:
@@ -88,8 +85,15 @@ def asked_to_decide(context: Context, candidate: Candidate) -> Asked:
     return _system("verifier", context), parts
 
 
+def written(session: Session, context: Context, todo: Todo, base: Candidate | None) -> CodeAnswer:
+    """The program that the model makes of `base`, or of the reference alone, in one answer or a repaired one."""
+    files = context.files(base) if base else {}
+    checked, note = _answered(session, *asked_to_code(context, todo, base), lambda text: read_files(text, files))
+    return CodeAnswer(checked, todo.title, note, session.usage)
+
+
 @contextmanager
-def _session(context: Context, role: Role) -> Iterator[Session]:
+def session_of(context: Context, role: Role) -> Iterator[Session]:
     """A session whose cost is on whatever it ends in."""
     session = Session(context, role)
     try:

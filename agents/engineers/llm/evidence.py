@@ -72,10 +72,10 @@ def outcome(context: Context, candidate: Candidate) -> list[Part]:
         parts.append(Part("The first errors of the build", "\n".join(candidate.build.diagnostics[:MOST_LINES]), data=True))
         parts.append(Part("From the build's log", telling_lines(_log(context, candidate, "build")), data=True, weight=4))
     if candidate.check is not None and not candidate.verified:
-        parts.append(Part("The check", _check(candidate.check), data=True))
+        parts.append(Part("The check", check(candidate.check), data=True))
         parts.append(Part("From the check's log", telling_lines(_log(context, candidate, "check")), data=True, weight=4))
     if candidate.timing is not None:
-        facts.append(_timing(candidate.timing))
+        facts.append(timing(candidate.timing))
     if candidate.diagnosis is not None:
         parts.append(Part(f"Profile of {candidate.id}", diagnosis(candidate.diagnosis), data=True, weight=5))
     decision = next((d for d in reversed(context.state.decisions) if d.candidate == candidate.id), None)
@@ -145,7 +145,8 @@ def _one_line(candidate: Candidate) -> str:
     return f"{candidate.id} ({base}) “{candidate.title}”: {candidate.verdict or 'no verdict'}{speed}. {candidate.note[:200]}"
 
 
-def _check(report: CheckReport) -> str:
+def check(report: CheckReport) -> str:
+    """A check: its sentence and the rows that failed."""
     failing = [row for row in report.rows if row.passed is False][:8]
     lines = [report.sentence]
     lines += [f"{row.group} / {row.name}: {row.value}, allowed {row.limit}. {row.note}".strip() for row in failing]
@@ -153,7 +154,8 @@ def _check(report: CheckReport) -> str:
     return "\n".join([*lines, f"{passed} other rows passed."])
 
 
-def _timing(report: TimingReport) -> str:
+def timing(report: TimingReport) -> str:
+    """A timing: each arm, and the ratio over eager with its interval."""
     arms = ", ".join(f"{arm.arm} {arm.median_ms:.4g} ms" for arm in report.arms)
     over = report.over_eager
     ratio = f"; {over.value:.3f}× over eager (95 % interval {over.low:.3f} to {over.high:.3f})" if over else ""

@@ -74,14 +74,19 @@ def read_files(text: str, base: dict[str, str]) -> tuple[CandidateFiles, str]:
     files = _applied(parts, text, base)
     if files == base:
         raise UnusableAnswer("The answer changes nothing in the program that it was to change.")
+    return checked(files), _first_words(parts.prose)
+
+
+def checked(files: dict[str, str]) -> CandidateFiles:
+    """The files as a candidate's. UnusableAnswer with a sentence where they are none."""
     if MODEL_FILE in files and not _CLASS.search(files[MODEL_FILE]):
         raise UnusableAnswer(f"The file {MODEL_FILE} has no class ModelNew.")
     try:
-        checked = CandidateFiles(files=files)
-        _ = checked.manifest
+        found = CandidateFiles(files=files)
+        _ = found.manifest
     except ValueError as error:
-        raise UnusableAnswer(_sentence(error)) from error
-    return checked, _first_words(parts.prose)
+        raise UnusableAnswer(sentence_of(error)) from error
+    return found
 
 
 def _applied(parts: _Parts, text: str, base: dict[str, str]) -> dict[str, str]:
@@ -92,18 +97,18 @@ def _applied(parts: _Parts, text: str, base: dict[str, str]) -> dict[str, str]:
         return _one_program(models, silent, text, base)
     files = dict(base)
     for block in said:
-        files[_allowed(block.path)] = block.text
+        files[allowed(block.path)] = block.text
     for block in silent:
         if block.language in _KERNEL_LANGUAGES and not _CLASS.search(block.text):
             raise UnusableAnswer(
                 "A block of kernel code does not say its path; write it behind the language: ```cpp kernels/k.cpp"
             )
-    if models and not any(_allowed(block.path) == MODEL_FILE for block in said):
+    if models and not any(allowed(block.path) == MODEL_FILE for block in said):
         files[MODEL_FILE] = models[-1].text
     for edit in parts.edits:
-        files[_allowed(edit.path)] = _edited(edit, files)
+        files[allowed(edit.path)] = _edited(edit, files)
     for path in parts.deleted:
-        if files.pop(_allowed(path), None) is None:
+        if files.pop(allowed(path), None) is None:
             raise UnusableAnswer(f"There is no file {path} that could be deleted.")
     return files
 
@@ -188,7 +193,7 @@ def _edit(lines: list[str], start: int, path: str) -> tuple[_Edit, int]:
 
 
 def _edited(edit: _Edit, files: dict[str, str]) -> str:
-    path = _allowed(edit.path)
+    path = allowed(edit.path)
     if path not in files:
         if edit.old.strip():
             raise UnusableAnswer(f"There is no file {path} to search in; give a new file whole.")
@@ -206,7 +211,7 @@ def _header(line: str) -> str:
     return found.group(1) if found else ""
 
 
-def _allowed(path: str) -> str:
+def allowed(path: str) -> str:
     """The path inside the candidate's folder; a kernel without a folder lies in kernels/. UnusableAnswer when it leads out."""
     plain = path.removeprefix("./")
     if plain.startswith(("/", "~")) or ".." in plain.split("/") or "\\" in plain or ":" in plain:
@@ -226,7 +231,8 @@ def _first_words(prose: list[str]) -> str:
     return ""
 
 
-def _sentence(error: ValueError) -> str:
+def sentence_of(error: ValueError) -> str:
+    """What is wrong with files, in a sentence."""
     if isinstance(error, ValidationError):
         text = str(error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"])
         text = text.removeprefix("Value error, ")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from agents.engineers import Context, UnusableAnswer
 from agents.engineers.llm.budget import Allowance, allowance
@@ -43,8 +44,10 @@ class Session:
         self.price = _price(choice)
         self.began = self.clock()
 
-    def ask(self, system: str, parts: Sequence[Part], after: Sequence[Message] = ()) -> Answer:
-        """The answer to a question of these parts, `after`: what was said since.
+    def ask(
+        self, system: str, parts: Sequence[Part], after: Sequence[Message] = (), tools: Sequence[Mapping[str, Any]] = ()
+    ) -> Answer:
+        """The answer to a question of these parts, `after`: what was said since; `tools` that may be called.
 
         A question that is too long for the model is asked once more with less in it, one whose answer broke off is asked once
         more as it is. UnusableAnswer with a sentence when there is no answer, BudgetSpent when nothing was asked.
@@ -52,7 +55,7 @@ class Session:
         room = self._room(system)
         for last in (False, True):
             try:
-                return self._asked(system, parts, after, room)
+                return self._asked(system, parts, after, room, tools)
             except ModelError as error:
                 if last or not (error.kind == "overflow" or (error.kind in AGAIN and error.usage.tokens_in)):
                     raise UnusableAnswer(str(error)) from error
@@ -70,7 +73,14 @@ class Session:
         except NoKey as error:
             raise UnusableAnswer(str(error)) from error
 
-    def _asked(self, system: str, parts: Sequence[Part], after: Sequence[Message], room: int | None) -> Answer:
+    def _asked(
+        self,
+        system: str,
+        parts: Sequence[Part],
+        after: Sequence[Message],
+        room: int | None,
+        tools: Sequence[Mapping[str, Any]],
+    ) -> Answer:
         asked = composed(parts, room)
         if asked.cut:
             self.context.say(f"The question was too long for the model; {asked.cut} of its parts were cut or left out.\n")
@@ -78,7 +88,7 @@ class Session:
         wanted = Allowance(self.choice.max_tokens, self.choice.seconds)
         used = _sum(self.context.state.usage, self.usage)
         used = used.model_copy(update={"wall_s": used.wall_s + self.clock() - self.began})
-        allowed = allowance(self.context.state.options.budget, used, tokens_of(messages), wanted, self.price)
+        allowed = allowance(self.context.state.options.budget, used, tokens_of(messages, tools), wanted, self.price)
         self.door = self._door()
         question = Question(
             model=self.choice.model,
@@ -90,6 +100,7 @@ class Session:
             secret=self.door.secret,
             temperature=self.choice.temperature,
             guard=self.door.guard,
+            tools=tools,
         )
         began = self.clock()
         try:
@@ -136,6 +147,8 @@ class Session:
             "pages": list(pages),
         }
         whole = {**asked, "prompts": self.prompts.version, "messages": list(messages), "answer": answer.text if answer else ""}
+        if answer and answer.calls:
+            whole["calls"] = [call.said["function"] for call in answer.calls]
         text = json.dumps(whole, ensure_ascii=False, indent=1)
         text = without_secrets(self.door.secret.hidden_in(text) if self.door.secret else text)
         ref = self.context.blobs.put(text.encode(errors="replace"))
