@@ -87,6 +87,12 @@ MAX_PROFILE_MB = env.number(
 )
 UPLOADS_PER_HOUR = env.number("UPLOADS_PER_HOUR", 1000, "Programs that one person may upload in an hour.", low=1)
 RUNS_AT_ONCE = env.number("RUNS_AT_ONCE", 100, "Runs that one person may have queued or under way at once.", low=1)
+API_PER_MINUTE = env.number("API_PER_MINUTE", 600, "Requests that one API token may make in a minute.", low=1)
+WEBHOOK_SERVERS = env.words(
+    "WEBHOOK_SERVERS",
+    (),
+    "Servers at inner addresses that web hooks may tell: as in `MODEL_SERVERS`. Public addresses need no entry.",
+)
 SANDBOX = env.choice("SANDBOX", "", SANDBOX_KINDS, "What runners isolate programs with. `unsafe`: nothing, with a banner.")
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), "How much the processes say.")
 
@@ -122,7 +128,10 @@ INSTALLED_APPS = [
     "stitchweb.programs",
     "stitchweb.runs",
     "stitchweb.review",
+    "stitchweb.sharing",
     "stitchweb.studio",
+    "stitchweb.notify",
+    "stitchweb.api",
 ]
 
 MIDDLEWARE = [
@@ -131,7 +140,6 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "stitchweb.sharing",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "stitchweb.core.gate.Gate",

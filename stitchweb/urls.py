@@ -14,6 +14,8 @@ urlpatterns = [
     path("", include("stitchweb.teams.urls")),
     path("", include("stitchweb.gallery.urls")),
     path("", include("stitchweb.studio.urls")),
+    path("", include("stitchweb.notify.urls")),
+    path("", include("stitchweb.api.urls")),
     path("review/", include("stitchweb.review.urls")),
     path("", include("stitchweb.runs.urls")),
 ]
