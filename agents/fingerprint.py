@@ -81,7 +81,7 @@ def _python(text: str) -> list[str]:
             if token.start in docs:
                 skip = True
                 continue
-            word = "".join(_cpp(word)) if _is_source(word) else word
+            word = " ".join(_cpp(word)) if _is_source(word) else word
         elif token.type == tokenize.NAME and word in own and before != ".":
             word = names.setdefault(word, f"_{len(names)}")
         told.append(word)
@@ -94,10 +94,9 @@ def _own_names(tree: ast.Module) -> set[str]:
     outside (attributes, classes, functions, imports, globals) is none."""
     local: set[str] = set()
     outside: set[str] = set(dir(builtins))
-    for node in tree.body:
-        outside |= (
-            {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if isinstance(node, ast.Assign | ast.AnnAssign) else set()
-        )
+    for top in tree.body:
+        if isinstance(top, ast.Assign | ast.AnnAssign):
+            outside |= {n.id for n in ast.walk(top) if isinstance(n, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             outside.add(node.name)

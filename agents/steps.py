@@ -101,7 +101,7 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
     if not step.by_hands:
         raise ValueError(f"a {step.kind} step is no task for the hands")
     options = state.options
-    limits = Limits(wall_s=_limit_s(step, state))
+    limits = Limits(wall_s=step_limit_s(step, state))
     source = source_of(state, blobs)
     candidate = find(state, step.candidate)
     files = files_of(candidate, blobs) if candidate else None
@@ -144,7 +144,7 @@ def replay_task(state: State, candidate: str, replay: Replay, blobs: BlobStore) 
     )
 
 
-def _limit_s(step: Step, state: State) -> float:
+def step_limit_s(step: Step, state: State) -> float:
     """The step's own limit, cut to what is left of the run's time (a confirmation is always given its time)."""
     limit, wall_s = STEP_LIMITS_S[step.kind], state.options.budget.wall_s
     if step.lane is not None and state.round is not None:
@@ -248,6 +248,8 @@ def think(
     clock: Callable[[], float] = time.time,
     doors: Doors = own_door,
     asked: Callable[[dict[str, Any]], None] = lambda payload: None,
+    hands: Callable[[Task], Report] | None = None,
+    called: Callable[[dict[str, Any]], None] = lambda payload: None,
 ) -> Outcome:
     """Ask the engineer of a plan, code or decide step. An answer that cannot be used, or an engineer that fails, is `Unusable`.
 
@@ -259,7 +261,7 @@ def think(
     try:
         worker = engineer(role)
         state = allotted(state, step.lane)
-        context = replace(context_of(state, blobs, say, cancelled), doors=doors, asked=asked)
+        context = replace(context_of(state, blobs, say, cancelled), doors=doors, asked=asked, hands=hands, called=called)
     except (ValueError, KeyError, ImportError) as error:
         return Broken(
             step=step.index, at=clock(), seconds=clock() - began, reason=f"The engineer {role!r} cannot work: {error}"

@@ -91,6 +91,7 @@ def candidate_payload(candidate: Candidate) -> tuple[Payload, bool]:
         parent=candidate.parent,
         todo=candidate.todo,
         title=candidate.title,
+        round=candidate.round,
         author=candidate.author,
         skill=candidate.skill,
         files=candidate.files,

@@ -7,12 +7,12 @@ from typing import Any, Literal
 from agents.engineers import reads_text
 from agents.events.coalesce import pieces
 from agents.events.panels import analysis_view, candidate_payload, plan_payloads, profile_view, rows_apart, timing_payload
+from agents.events.sentences import doing_sentence, lane_lines
 from agents.events.shrink import Payload, bounded, cut, plain
 from agents.events.words import ControlView, Event, EventKind, ResultView, RunHeader, StatusLine, UsageView
-from agents.loop import next_step
 from agents.loop.steering import refusal
 from agents.result import line_of, sentence_of, verdict_of
-from agents.state import BlobStore, Broken, Control, Outcome, State, Status, Steered, Step, Stop, Unusable
+from agents.state import BlobStore, Broken, Control, Outcome, State, Status, Steered, Step, Unusable
 from gpu_runner.contracts import BlobRef, Progress
 
 Said = tuple[EventKind, str, Payload]
@@ -96,41 +96,17 @@ def events_of_progress(progress: Progress, step: Step, state: State) -> list[tup
             return [("timing.round", bounded({"candidate": step.candidate, **given}))]
         case "stage":
             text = cut(str(given.get("text", "")), 200)
-            line = StatusLine.model_validate(_status(state)).model_copy(update={"doing": text or doing_sentence(state)})
+            line = StatusLine.model_validate(_status(state))
+            if step.lane is None:
+                line = line.model_copy(update={"doing": text or doing_sentence(state)})
+            elif text:
+                told = (one.model_copy(update={"doing": text}) if one.number == step.lane else one for one in line.lanes)
+                line = line.model_copy(update={"lanes": tuple(told)})
             return [("run.status", plain(line))]
         case "log":
             stream = cut(str(given.get("stream") or "runner"), 40)
             parts = list(pieces(str(given.get("text", "")))) or [""]
             return [("log.lines", {"stream": stream, "text": part}) for part in parts]
-
-
-def doing_sentence(state: State) -> str:
-    """What the run does now, for a person; empty when it does nothing."""
-    step = next_step(state)
-    if isinstance(step, Stop):
-        return ""
-    name = step.candidate or "the reference"
-    match step.kind:
-        case "analyse":
-            return "Analysing the program"
-        case "plan":
-            return "Making a new plan" if state.plans else "Planning"
-        case "code":
-            todo = state.todo(step.todo) if step.todo else None
-            again = f", after {step.candidate}" if step.candidate else ""
-            return cut(f"Writing a program for “{todo.title}”{again}" if todo else "Writing a program", 200)
-        case "build":
-            return f"Building {name}"
-        case "check":
-            return f"Checking {name}" + (" under the full protocol" if state.stop_cause else "")
-        case "time":
-            return f"Timing {name} against eager"
-        case "confirm":
-            return f"Timing {name} against every baseline"
-        case "profile":
-            return f"Profiling {name}"
-        case "decide":
-            return f"Judging {name}"
 
 
 def _numbered(said: list[Said], at: float, seq0: int) -> list[Event]:
@@ -151,6 +127,8 @@ def _status(state: State) -> Payload:
         candidate=state.current,
         stop_cause=state.stop_cause,
         error=cut(state.error, 2000),
+        round=state.round.number if state.round else 0,
+        lanes=lane_lines(state),
     )
     return bounded(plain(line))
 

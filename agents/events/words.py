@@ -25,6 +25,7 @@ EventKind = Literal[
     "usage.changed",  # UsageView
     "model.asked",  # one question to a model: role, model, tokens_in, tokens_out, money, price_known, counted, seconds, finish,
     # tries, error, pages of the handbook that went with it, blob: where question and answer lie
+    "tool.called",  # one call by an engineer with tools: role, turn, tool, arguments (a beginning), useful, sentence, seconds
     "replay.changed",  # ReplayView
     "log.lines",  # {"stream": str, "text": str}; coalesced, at most 10 a second per stream
     "run.finished",  # ResultView
@@ -60,8 +61,18 @@ class RunHeader(Contract):
     synthetic: bool = False  # made by seed_demo
 
 
+class LaneLine(Contract):
+    """What one lane of a round does. `status`: as of a run; `candidate` None while its program is written."""
+
+    number: int
+    status: Status
+    doing: str
+    candidate: str | None = None
+
+
 class StatusLine(Contract):
-    """`doing` is a sentence: "Timing c3"; `waiting` says why nothing moves (queue position, paused by …)."""
+    """`doing` is a sentence: "Timing c3"; in a round, of all its lanes. `waiting` says why nothing moves: the
+    queue position, paused by …"""
 
     status: Status
     doing: str = ""
@@ -70,6 +81,8 @@ class StatusLine(Contract):
     candidate: str | None = None
     stop_cause: str | None = None
     error: str = ""
+    round: int = 0  # under way; 0: none is
+    lanes: tuple[LaneLine, ...] = ()  # of it, those that are not over
 
 
 class AnalysisView(Contract):
@@ -99,6 +112,7 @@ class CandidateView(Contract):
     parent: str | None
     todo: str | None
     title: str
+    round: int = 0  # that it was written in; 0: in none
     author: str = "engineer"
     skill: str = "from_scratch"
     files: dict[str, BlobRef]
@@ -157,6 +171,7 @@ class AskedView(Contract):
     price_known: bool = True
     seconds: float = 0.0
     pages: tuple[str, ...] = ()
+    tools: dict[str, int] = {}  # that it called, by name, and how often
 
 
 class ReplayView(Contract):

@@ -54,6 +54,7 @@ QUIET = (
     "tries",
     "resume",
     "error",
+    "rejected",
 )  # fields that no page shows by themselves
 seeds = st.integers(0, 2**63)
 
