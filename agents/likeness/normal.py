@@ -1,4 +1,4 @@
-"""Digests of programs that stay the same when names, comments, layout and, of references, constants change."""
+"""A digest of candidates that stays the same when names, comments and layout change, and code without its comments."""
 
 from __future__ import annotations
 
@@ -21,19 +21,6 @@ _C_WORDS = frozenset(
 )
 
 
-def ast_sha256(text: str) -> str:
-    """Digest of a reference: its syntax tree without names of its own, docstrings and values of constants.
-
-    What comes from imported modules keeps its name (torch.relu is not torch.tanh). A text that does not parse is its own
-    digest, so that it equals itself alone.
-    """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return hashlib.sha256(f"unparsed\n{text}".encode()).hexdigest()
-    return hashlib.sha256(_dump(_Masked(_imported(tree), constants=True).visit(tree)).encode()).hexdigest()
-
-
 def candidate_norm_sha256(files: Mapping[str, str]) -> str:
     """Digest of a candidate's files: comments, whitespace and identifiers do not count, constants do. Paths do not either."""
     parts = sorted(_normal(path, text) for path, text in files.items())
@@ -47,7 +34,7 @@ def _normal(path: str, text: str) -> str:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return "\n".join(line.strip() for line in text.splitlines() if line.strip())
-    return _dump(_Masked(_imported(tree), constants=False).visit(tree))
+    return _dump(_Masked(_imported(tree)).visit(tree))
 
 
 def _dump(tree: ast.AST) -> str:
@@ -66,9 +53,8 @@ def _imported(tree: ast.AST) -> frozenset[str]:
 class _Masked(ast.NodeTransformer):
     """Gives names the number of their first appearance, and drops docstrings."""
 
-    def __init__(self, imported: frozenset[str], *, constants: bool) -> None:
+    def __init__(self, imported: frozenset[str]) -> None:
         self._keep = imported | {"self", "super", "range", "len", "int", "float", "forward", "__init__", "Model", "ModelNew"}
-        self._constants = constants
         self._names: dict[str, str] = {}
 
     def _name(self, name: str) -> str:
@@ -84,11 +70,6 @@ class _Masked(ast.NodeTransformer):
         own = isinstance(node.value, ast.Name) and node.value.id == "self"
         attr = self._name(f"self.{node.attr}") if own else node.attr
         return ast.Attribute(value=self.visit(node.value), attr=attr, ctx=node.ctx)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if self._constants and isinstance(node.value, int | float | complex | str) and not isinstance(node.value, bool):
-            return ast.Constant(value=type(node.value).__name__)
-        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.name, node.returns = self._name(node.name), None

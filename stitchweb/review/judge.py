@@ -1,12 +1,12 @@
-"""The place of a judge: a model that scores candidates by the rubric. None comes with the site, and no page pretends one.
+"""The place of a judge: a model that scores candidates by the rubric. A team has none until it made one that may score.
 
-Whoever makes one calls `use` once, when the site starts. Its scores stand on a page after the reader's own label only, and
-queues can be filled by where it is at odds with itself.
+Who makes judges says once, when the site starts, how a team's is found (`find_by`). Its scores stand on a page after the
+reader's own label only, and queues can be filled by where it is at odds with itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,20 +34,30 @@ class Judge(Protocol):
         ...
 
 
+Finder = Callable[[Team], Judge | None]
+_FINDERS: list[Finder] = []
 _JUDGE: list[Judge] = []
 
 
+def find_by(finder: Finder) -> None:
+    """Ask `finder` for a team's judge from now on. Called when the site starts."""
+    _FINDERS[:] = [finder]
+
+
 def use(judge: Judge | None) -> None:
-    """Heed this judge from now on; None: none."""
+    """Heed this judge for every team, whatever is found; None: none."""
     _JUDGE[:] = [judge] if judge else []
 
 
-def judge() -> Judge | None:
-    return _JUDGE[0] if _JUDGE else None
+def judge(team: Team) -> Judge | None:
+    """The team's judge; None where it has none that may score."""
+    if _JUDGE:
+        return _JUDGE[0]
+    return next((found for finder in _FINDERS if (found := finder(team))), None)
 
 
 def score_of(team: Team, sha256: str) -> tuple[str, JudgeScore] | None:
     """Name and score of the judge on one content; None where there is no judge, or it has not scored it."""
-    now = judge()
+    now = judge(team)
     found = now.scores(team, [sha256]).get(sha256) if now else None
     return (now.name, found) if now and found else None

@@ -91,7 +91,7 @@ def test_without_a_judge_the_pages_say_so_and_nothing_is_chosen_by_one(desk: Pag
     path = f"/review/projects/{desk.project.pk}/"
     assert "No judge yet" in text_of(owner.get(path))
     with pytest.raises(ProjectRefused, match="no judge yet"):
-        Filters(apart=2)
+        fill(desk.world.owner, desk.project, Filters(apart=2))
     answer = owner.post(f"{path}fill", {"share": "100", "most": "5", "apart": "2"}, follow=True)
     assert "There is no judge yet" in text_of(answer)
     assert fill(desk.world.owner, desk.project, Filters()) == 0

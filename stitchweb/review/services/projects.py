@@ -58,10 +58,6 @@ class Filters:
             raise ProjectRefused(f"A queue takes 1 to {MAX_ITEMS} items at once.")
         if not 0 <= self.apart <= 4:
             raise ProjectRefused("Levels apart are a number from 0 to 4.")
-        if self.apart and judge() is None:
-            raise ProjectRefused(
-                "There is no judge yet, so nothing can be chosen by its disagreement. Choose “any” there, then add again."
-            )
 
     def runs(self, team: Team) -> Iterable[Run]:
         """Ended runs of the team that may hold fitting candidates, newest first."""
@@ -163,8 +159,12 @@ def _found(project: Project, filters: Filters) -> Iterator[tuple[Run, CandidateV
 
 def _apart(project: Project, contents: set[str]) -> dict[str, int]:
     """How far the judge's own answers lie apart on each of the contents that it has scored."""
-    now = judge()
-    return {sha256: score.apart for sha256, score in now.scores(project.team, contents).items()} if now else {}
+    now = judge(project.team)
+    if now is None:
+        raise ProjectRefused(
+            "There is no judge yet, so nothing can be chosen by its disagreement. Choose “any” there, then add again."
+        )
+    return {sha256: score.apart for sha256, score in now.scores(project.team, contents).items()}
 
 
 def _draw(project: Project, sha256: str, purpose: str) -> float:

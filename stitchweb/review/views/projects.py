@@ -94,7 +94,7 @@ def _managed(request: SignedIn, project: Project) -> dict[str, Any]:
         "adjudicators": set(project.adjudicators.values_list("user", flat=True)),
         "items": [{"item": item, "states": [a.state for a in item.assignments.all()]} for item in shown],
         "more": max(project.items_n - SHOWN, 0),  # type: ignore[attr-defined]
-        "judge": judge(),
+        "judge": judge(project.team),
         "states": ProjectState.choices,
         "verdicts": VERDICTS,
         "programs": programs_for(request.user).filter(team=project.team_id)[:300],

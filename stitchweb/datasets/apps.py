@@ -1,0 +1,15 @@
+"""The app of datasets: the place of a judge in reviews is filled by the team's own."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class DatasetsConfig(AppConfig):
+    name = "stitchweb.datasets"
+
+    def ready(self) -> None:
+        from stitchweb.datasets.judges import team_judge
+        from stitchweb.review.judge import find_by
+
+        find_by(team_judge)
