@@ -24,4 +24,4 @@ app.conf.task_queues = [queue(AGENTS_QUEUE)]
 # Runs resume from their rows, so a message names a run and can come twice; threads, because thinking is waiting.
 app.conf.worker_pool = "threads"
 app.conf.worker_concurrency = settings.AGENT_THREADS
-app.conf.imports = ["stitchweb.runs.tasks", "stitchweb.studio.tasks", "stitchweb.notify.tasks"]
+app.conf.imports = ["stitchweb.runs.tasks", "stitchweb.studio.tasks", "stitchweb.datasets.tasks", "stitchweb.notify.tasks"]

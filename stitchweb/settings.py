@@ -130,6 +130,7 @@ INSTALLED_APPS = [
     "stitchweb.review",
     "stitchweb.sharing",
     "stitchweb.studio",
+    "stitchweb.datasets",
     "stitchweb.notify",
     "stitchweb.api",
 ]

@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("stitchweb.notify.urls")),
     path("", include("stitchweb.api.urls")),
     path("review/", include("stitchweb.review.urls")),
+    path("datasets/", include("stitchweb.datasets.urls")),
     path("", include("stitchweb.runs.urls")),
 ]
 
