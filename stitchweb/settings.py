@@ -17,6 +17,8 @@ from gpu_runner.config import SANDBOX_KINDS
 from stitchweb.core.databases import database
 from stitchweb.core.embedded.paths import kept_secret, socket_path
 from stitchweb.core.env import Environment
+from stitchweb.core.mail import mail_server
+from stitchweb.core.providers import providers
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Environment(os.environ)  # noqa: TID251  the one place
@@ -69,6 +71,16 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ("127.0.0.1", "localhost", "[::1]"), 
 HTTPS = env.flag(
     "HTTPS", False, "The site is reached over HTTPS: secure cookies, HSTS, and X-Forwarded-Proto of the proxy is trusted."
 )
+SIGN_UP = env.choice(
+    "SIGN_UP", "invited", ("invited", "open"), "Who may make an account: who was invited to a team, or everybody."
+)
+SIGN_IN_PROVIDERS = env.path(
+    "SIGN_IN_PROVIDERS", Path(), "JSON file of sites to sign in by: GitHub, OpenID Connect, SAML ….", shown="none"
+)
+_MAIL_URL = env.secret(
+    "EMAIL_URL", "Mail server: `smtp://user:password@host:587` or `smtps://…:465`.", shown="mail is written to the log"
+)
+MAIL_FROM = env.text("MAIL_FROM", "StitchWeb <stitchweb@localhost>", "Sender of mail.")
 CSRF_TRUSTED_ORIGINS = [f"https://{host.lstrip('.')}" for host in ALLOWED_HOSTS if host != "*"] if HTTPS else []
 if "*" in ALLOWED_HOSTS and not DEBUG:
     raise ImproperlyConfigured("ALLOWED_HOSTS is '*'. Name the hosts: cookies and WebSockets are checked against them.")
@@ -87,6 +99,9 @@ MAX_PROFILE_MB = env.number(
 )
 UPLOADS_PER_HOUR = env.number("UPLOADS_PER_HOUR", 1000, "Programs that one person may upload in an hour.", low=1)
 RUNS_AT_ONCE = env.number("RUNS_AT_ONCE", 100, "Runs that one person may have queued or under way at once.", low=1)
+WRITES_PER_MINUTE = env.number("WRITES_PER_MINUTE", 300, "Forms that one person may send in a minute.", low=1)
+UPLOAD_FORMS_PER_MINUTE = env.number("UPLOAD_FORMS_PER_MINUTE", 30, "Uploads that one person may send in a minute.", low=1)
+LINKS_PER_MINUTE = env.number("LINKS_PER_MINUTE", 120, "Shared pages that one address may open in a minute.", low=1)
 API_PER_MINUTE = env.number("API_PER_MINUTE", 600, "Requests that one API token may make in a minute.", low=1)
 WEBHOOK_SERVERS = env.words(
     "WEBHOOK_SERVERS",
@@ -122,6 +137,10 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_htmx",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
     "stitchweb.core",
     "stitchweb.teams",
     "stitchweb.llm",
@@ -144,6 +163,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "stitchweb.core.gate.Gate",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -160,12 +180,45 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "stitchweb.core.context.site",
+                "stitchweb.teams.context.teams",
             ],
         },
     }
 ]
 
 # People
+# Sign-in is django-allauth's: password, code by mail, passkey, a second factor, other sites. The link of `make run` beside it.
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+SOCIALACCOUNT_PROVIDERS = providers(SIGN_IN_PROVIDERS if SIGN_IN_PROVIDERS != Path() else None)
+INSTALLED_APPS += [f"allauth.socialaccount.providers.{name}" for name in SOCIALACCOUNT_PROVIDERS]
+ACCOUNT_ADAPTER = "stitchweb.teams.adapters.Accounts"
+MFA_ADAPTER = "stitchweb.teams.adapters.SecondFactors"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+ACCOUNT_EMAIL_VERIFICATION_BY_CODE_ENABLED = True
+ACCOUNT_LOGIN_BY_CODE_ENABLED = True
+ACCOUNT_EMAIL_NOTIFICATIONS = True  # a changed password or a removed factor is told by mail
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 15 * 60
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_REDIRECT_URL = "/login/?left"
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if HTTPS else "http"
+ACCOUNT_MAX_EMAIL_ADDRESSES = 5
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_ISSUER = "StitchWeb"
+MFA_TOTP_TOLERANCE = 1
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS  # a browser allows it on localhost alone
+ALLAUTH_TRUSTED_PROXY_COUNT = 1 if HTTPS else 0  # whose X-Forwarded-For is heeded when attempts are counted
+SOCIALACCOUNT_LOGIN_ON_GET = False
+_MAIL = mail_server(_MAIL_URL)
+EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = _MAIL.backend, _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_TIMEOUT = _MAIL.starttls, _MAIL.tls, 10
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
+EMAIL_SUBJECT_PREFIX = ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
@@ -209,6 +262,11 @@ STORAGES = {
 # Broker and doorbell. The kept socket of the embedded server is known before it runs, so any process finds it.
 BROKER_SOCKET = socket_path(DATA_DIR)
 BROKER_URL = REDIS_URL or f"unix://{BROKER_SOCKET}"
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    if TESTING
+    else {"BACKEND": "stitchweb.core.cache.SurvivingCache", "LOCATION": BROKER_URL, "KEY_PREFIX": "stitchweb"}
+}
 CHANNEL_LAYERS = {
     "default": {
         # Publish and subscribe: a bounded list per channel would drop silently and stay full; here a socket that is away

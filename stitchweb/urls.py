@@ -1,15 +1,13 @@
-"""All addresses. Pages are in each app's `urls`; the job endpoint, health and sign-in links stand here."""
+"""All addresses. Pages are in each app's `urls`; the job endpoint and health stand here."""
 
 from __future__ import annotations
 
 from django.urls import include, path
 
 from stitchweb.core.health import health
-from stitchweb.teams.links import login_link
 
 urlpatterns = [
     path("health/", health, name="health"),
-    path("login/<str:token>", login_link, name="login-link"),
     path("jobs/", include("stitchweb.runs.job_urls")),
     path("", include("stitchweb.teams.urls")),
     path("", include("stitchweb.gallery.urls")),
@@ -23,4 +21,5 @@ urlpatterns = [
 
 handler400 = "stitchweb.core.errors.bad_request"
 handler403 = "stitchweb.core.errors.forbidden"
+handler429 = "stitchweb.core.errors.too_many"
 handler500 = "stitchweb.core.errors.server_error"

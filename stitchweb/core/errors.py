@@ -6,7 +6,7 @@ import sys
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import get_template
 
@@ -34,6 +34,18 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403: why, and for what opens later also when."""
     closed = exception if isinstance(exception, Closed) else None
     return render(request, "403.html", {"exception": str(exception), "closed": closed}, status=403)
+
+
+def too_many(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """429: how much one may, and when again. Of sign-in, whose limits are django-allauth's, a minute is said."""
+    retry_s = getattr(exception, "retry_s", 60)
+    sentence = str(exception or "That was more attempts than one may make in a short time. Try again in a minute.")
+    if request.headers.get("Accept") == "application/json":
+        answer: HttpResponse = JsonResponse({"refused": sentence, "error": sentence}, status=429)
+    else:
+        answer = render(request, "429.html", {"exception": sentence}, status=429)
+    answer["Retry-After"] = str(retry_s)
+    return answer
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -10,7 +10,9 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import ImproperlyConfigured
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 
-from stitchweb.core.permissions import OPERATORS, how_to_add, table
+from stitchweb.core.errors import too_many
+from stitchweb.core.limits import TooMany, count
+from stitchweb.core.permissions import OPERATORS, Route, how_to_add, table
 
 
 class Gate:
@@ -31,13 +33,24 @@ class Gate:
         if action is None:
             return HttpResponseNotAllowed(row.methods)
         request.action = action
-        if row.by_token or not action.needs_person:
-            return None
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        if action.who == OPERATORS and not request.user.is_staff:
-            raise Http404("There is no such page, or it is not for you.")
-        return None
+        if not row.by_token and action.needs_person:
+            if not request.user.is_authenticated:
+                return redirect_to_login(request.get_full_path())
+            if action.who == OPERATORS and not request.user.is_staff:
+                raise Http404("There is no such page, or it is not for you.")
+        return _limited(request, row)
+
+
+def _limited(request: HttpRequest, row: Route) -> HttpResponse | None:
+    """Count the request. A runner's are not: a job's token lets it say what that one job says."""
+    writes = request.method not in ("GET", "HEAD", "OPTIONS")
+    name = row.limit or ("write" if writes and not row.by_token else "")
+    try:
+        if name and (writes or row.limit == "link"):
+            count(name, request)
+    except TooMany as refusal:
+        return too_many(request, refusal)
+    return None
 
 
 def route_name(request: HttpRequest) -> str:

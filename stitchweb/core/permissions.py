@@ -84,6 +84,7 @@ class Route:
     """What the methods of an address do. One that is not named is refused with 405; HEAD and OPTIONS are as GET.
 
     `by_token`: whoever comes is told by a token in the request, not by a session, so the view itself asks who it is.
+    `limit`: of `stitchweb/core/limits.py`, counted for each request; without one, what is sent counts as "write".
     """
 
     get: Action | None = None
@@ -92,6 +93,7 @@ class Route:
     patch: Action | None = None
     delete: Action | None = None
     by_token: bool = False
+    limit: str = ""
 
     def action(self, method: str) -> Action | None:
         name = "get" if method in ("HEAD", "OPTIONS") else method.lower()

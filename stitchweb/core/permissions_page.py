@@ -9,9 +9,9 @@ from stitchweb.core.routes import addresses
 
 HEAD = """# Who may do what
 
-Written by `manage.py permissions --write` from the `permissions.py` of each app; `make lint` fails when it is out of date. The code
-decides by the same table: access queries take an action of it, and an address without a row is not served. A test visits every
-address, socket and method as everybody below, and finds open what is open here and nothing else
+Written by `manage.py permissions --write` from the `permissions.py` of each app; `make lint` fails when it is out of date. The
+code decides by the same table: access queries take an action of it, and an address without a row is not served. A test visits
+every address, socket and method as everybody below, and finds open what is open here and nothing else
 (`tests/stitchweb/test_permission_matrix.py`).
 
 - ● may. ◐ may, where the last column says. An empty cell is refused: 404 where the row is not theirs to know of, 403 with a

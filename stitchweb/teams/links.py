@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from allauth.account.internal.flows.login import record_authentication
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -22,7 +23,8 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         if request.user.is_authenticated:
             return HttpResponseRedirect("/")
         return render(request, "teams/link_refused.html", {"reason": str(refusal)}, status=403)
-    login(request, link.user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, link.user, backend="allauth.account.auth_backends.AuthenticationBackend")
+    record_authentication(request, link.user, method="link")  # so that a first password can be set within a quarter of an hour
     safe = url_has_allowed_host_and_scheme(link.next_path, allowed_hosts=None)
     response = HttpResponseRedirect(link.next_path if safe else "/")
     response.headers["Referrer-Policy"] = "no-referrer"

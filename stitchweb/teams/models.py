@@ -1,4 +1,4 @@
-"""User, Team, Membership and LoginLink."""
+"""User, Team, Membership, Invitation and LoginLink."""
 
 from __future__ import annotations
 
@@ -99,6 +99,42 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.team}"
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    def usable(self, now: datetime | None = None) -> InvitationQuerySet:
+        return self.filter(revoked_at=None, expires_at__gt=now or timezone.now(), used__lt=models.F("most"))
+
+
+class Invitation(models.Model):
+    """A way into a team with a role, by a link whose digest alone is kept. `email`: to whom it was sent, "" for a link to be
+    handed on. `most`: how many may come in by it, `used`: how many have."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+    email = models.EmailField(blank=True)
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    most = models.PositiveIntegerField(default=1)
+    used = models.PositiveIntegerField(default=0)
+    created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="invitation_role_known"),
+            models.CheckConstraint(condition=models.Q(used__lte=models.F("most")), name="invitation_not_overused"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email or 'whoever has the link'} to {self.team} as {self.role}"
+
+    @property
+    def good(self) -> bool:
+        return self.revoked_at is None and self.expires_at > timezone.now() and self.used < self.most
 
 
 class LoginLinkQuerySet(models.QuerySet["LoginLink"]):

@@ -94,7 +94,7 @@ def is_open(answer: Any, visit: Visit) -> bool:
     """Not refused: neither hidden, forbidden nor sent to sign in."""
     if answer.status_code in (401, 403, 404, 405, *visit.refused):
         return False
-    return not (answer.status_code == 302 and answer["Location"].startswith(f"{reverse('login')}?next="))
+    return not (answer.status_code == 302 and answer["Location"].startswith(f"{reverse('account_login')}?next="))
 
 
 def tries(visit: Visit, who: Who) -> tuple[dict[str, Any], ...]:

@@ -1,0 +1,1 @@
+"""Pages about accounts, teams and invitations. Signing in is django-allauth's, with templates of ours."""
