@@ -28,7 +28,7 @@ ROUTES = {
     "program": Route(get=SEE_PROGRAM, post=START),
     "program-source": get(SEE_PROGRAM),
     "suite": get(SEE_PROGRAM),
-    "upload": Route(get=USE_SITE, post=UPLOAD),
+    "upload": Route(get=USE_SITE, post=UPLOAD, limit="upload"),
     "status": get(USE_SITE),
     "profiles": form(OWN_PROFILES),
     "profile": get(OWN_PROFILES),
