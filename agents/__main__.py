@@ -22,6 +22,8 @@ from agents.benchmark import benchmark, keep_done, programs, provenance, read_li
 from agents.events import Event
 from agents.folder import FolderTaken, RunFolder
 from agents.headless import exit_status, optimize
+from agents.llm.cassette import Recorder
+from agents.llm.doors import through
 from agents.model_choice import ModelChoice, Role
 from agents.model_options import (
     add_doctor_options,
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, help="a new or empty folder for everything (default: FILE's name with -optimized)")
     one.add_argument("--entry", default="", help="the module class, when it is not called Model")
     one.add_argument("--minutes", type=float, default=15.0, help="time for the whole loop (default 15)")
+    one.add_argument("--record", type=Path, metavar="FILE", help="write what models answer; --model cassette/FILE plays it")
     one.set_defaults(work=_optimize)
 
     many = commands.add_parser("benchmark", help="every program of a folder", description=_benchmark.__doc__)
@@ -158,7 +161,8 @@ def _optimize(given: argparse.Namespace, hands: HandsFactory) -> int:
 
     tell, state = _Teller(), None
     try:
-        with _interrupts() as cancelled, hands() as workers:
+        line = Recorder(given.record, text, given.file.name) if given.record else None
+        with _interrupts() as cancelled, hands() as workers, through(line):
 
             def on_event(event: Event) -> None:
                 folder.tell(event)

@@ -9,18 +9,19 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from agents.engineers import engineer
+from agents.llm.cassette import PLAYED
 from agents.llm.keys import NoKey, take_from_environment
 from agents.model_choice import ModelChoice, Role
 from agents.state import Budget
 
 ROLES: tuple[Role, ...] = get_args(Role)
-LLM, AGENTIC = "llm", "agentic"
+LLM, AGENTIC, DEMO = "llm", "agentic", "demo"  # that ask models, the last one recorded ones
 
 
 def add_model_options(command: argparse.ArgumentParser) -> None:
     """`--engineer`, one option per role, and what the engineer `llm` needs. A value `coder=X` is for that role alone."""
     command.add_argument(
-        "--engineer", default="offline", help="who plans, writes and judges: offline, llm or agentic (default offline)"
+        "--engineer", default="offline", help="who plans, writes and judges: offline, llm, agentic or demo (default offline)"
     )
     for role in ROLES:
         command.add_argument(f"--{role}", metavar="ENGINEER", help=f"the engineer of this role, where it is another ({role})")
@@ -69,8 +70,10 @@ def models_of(given: argparse.Namespace) -> dict[Role, ModelChoice]:
     names, bases, keys = (_by_role(values) for values in (given.model, given.api_base, given.api_key_env))
     found: dict[Role, ModelChoice] = {}
     for role, name in engineers_of(given).items():
-        if name not in (LLM, AGENTIC):
+        if name not in (LLM, AGENTIC, DEMO):
             continue
+        if name == DEMO:
+            names.setdefault(role, f"{PLAYED}auto")
         if role not in names:
             raise ValueError(
                 f"The engineer {name} needs a model for the {role}: --model openai/NAME, or another provider's name."

@@ -127,5 +127,6 @@ def engineer(name: str) -> Engineer:
 def _register_ours() -> None:
     """They register themselves, and are imported late because they import this module."""
     import agents.engineers.agentic
+    import agents.engineers.demo
     import agents.engineers.llm
     import agents.engineers.offline  # noqa: F401

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from agents.diagnosis import diagnosis_of
 from agents.engineers import Context, UnusableAnswer
@@ -24,7 +25,6 @@ from gpu_runner.contracts import (
     Limits,
     ProfileReport,
     ProfileTask,
-    Report,
     Source,
     Task,
     TimeTask,
@@ -33,6 +33,7 @@ from gpu_runner.contracts import (
 )
 from gpu_runner.hands import HandsError
 
+R = TypeVar("R", BuildReport, CheckReport, TimingReport, ProfileReport)
 REFERENCE = "reference.py"
 MOST_SHOWN = 12_000  # characters of one result
 MOST_LINES, MOST_HITS = 400, 40
@@ -110,7 +111,7 @@ class Workbench:
     def _changed(self, path: str, text: str) -> str:
         name = self._own(path)
         try:
-            CandidateFiles(files={MODEL_FILE: "class ModelNew: ...\n"} | self.files | {name: text})
+            _ = CandidateFiles(files={MODEL_FILE: "class ModelNew: ...\n"} | self.files | {name: text}).manifest
         except ValueError as error:
             raise Refused(sentence_of(error)) from error
         if self.files.get(name) != text:
@@ -138,8 +139,7 @@ class Workbench:
     # ---- what the hands say
 
     def build(self) -> str:
-        report = self._done("build", BuildTask(candidate=self._whole(), **self._common("build")))
-        assert isinstance(report, BuildReport)
+        report = self._done(BuildReport, BuildTask(candidate=self._whole(), **self._common("build")))
         if report.ok:
             return "It builds." if report.artifact else "There are no kernels to build."
         errors = "\n".join(report.diagnostics[:20])
@@ -149,13 +149,12 @@ class Workbench:
         options, files = self.context.state.options, self._whole()
         protocol = loop_protocol(options)
         report = self._done(
-            "check",
+            CheckReport,
             CheckTask(
                 candidate=files, source=self._source, protocol=protocol, require_own_kernels=options.require_own_kernels,
                 mode=options.mode, precision=options.precision, **self._common("check"),
             ),
         )  # fmt: skip
-        assert isinstance(report, CheckReport)
         if report.verdict is Verdict.VERIFIED:
             self.right.append(Snapshot(dict(self.files)))
         return f"{report.verdict}: {evidence.check(report)}"
@@ -163,13 +162,12 @@ class Workbench:
     def time(self) -> str:
         options = self.context.state.options
         report = self._done(
-            "time",
+            TimingReport,
             TimeTask(
                 candidate=self._whole(), source=self._source, protocol=loop_protocol(options), mode=options.mode,
                 precision=options.precision, **self._common("time"),
             ),
         )  # fmt: skip
-        assert isinstance(report, TimingReport)
         if report.over_eager is not None and self.right and self.right[-1].files == self.files:
             self.right[-1] = Snapshot(dict(self.files), report.over_eager.value)
         return evidence.timing(report)
@@ -177,13 +175,12 @@ class Workbench:
     def profile(self) -> str:
         options = self.context.state.options
         report = self._done(
-            "profile",
+            ProfileReport,
             ProfileTask(
                 candidate=self._whole(), source=self._source, mode=options.mode, precision=options.precision, brief=True,
                 **self._common("profile"),
             ),
         )  # fmt: skip
-        assert isinstance(report, ProfileReport)
         found = diagnosis_of(report)
         return "\n".join(filter(None, (report.finding or report.reason, evidence.diagnosis(found) if found else "")))
 
@@ -191,7 +188,7 @@ class Workbench:
     def _source(self) -> Source:
         return Source(text=self.context.source, entry=self.context.state.entry)
 
-    def _common(self, kind: str) -> dict[str, object]:
+    def _common(self, kind: str) -> dict[str, Any]:
         return {"target": self.context.state.options.target, "limits": Limits(wall_s=min(STEP_LIMITS_S[kind], self._left()))}
 
     def _left(self) -> float:
@@ -208,7 +205,7 @@ class Workbench:
             raise Refused(f"{MOST_HANDS} builds and measurements were made in this attempt, which is the most. Call finish.")
         return min(left)
 
-    def _done(self, kind: str, task: Task) -> Report:
+    def _done(self, kind: type[R], task: Task) -> R:
         if self.context.hands is None:
             raise Refused(
                 "Nothing can be built or measured from here. Hand in with finish: the loop measures what you hand in."
@@ -221,8 +218,8 @@ class Workbench:
             raise Refused(f"The machine could not do it: {error}") from error
         finally:
             self.device_s += max(0.0, self.clock() - began)
-        if report.kind != kind:
-            raise Refused(f"The machine answered a {kind} with a report of another kind; try once more.")
+        if not isinstance(report, kind):
+            raise Refused(f"The machine answered with a report of another kind ({report.kind}); try once more.")
         return report
 
     def _whole(self) -> CandidateFiles:

@@ -13,6 +13,7 @@ from agents.engineers.llm.budget import Allowance, allowance
 from agents.engineers.llm.handbook import cited
 from agents.engineers.llm.prompts import Part, composed, prompts_of
 from agents.llm import client
+from agents.llm.cassette import Cassette, NoCassette, is_played, named
 from agents.llm.client import Answer, Message, Price, Question, known_price
 from agents.llm.doors import Door
 from agents.llm.failures import AGAIN, ModelError
@@ -40,8 +41,10 @@ class Session:
         self.choice: ModelChoice = choice
         self.door = self._door()
         self.prompts = prompts_of(self.context)
-        self.context.say(f"The {self.role} asks {choice.model}{f' at {choice.api_base}' if choice.api_base else ''}.\n")
-        self.price = _price(choice)
+        self.played = is_played(choice.model)
+        self.context.say(f"{self._opening()}\n")
+        self.price = None if self.played else _price(choice)
+        self.asked = 0
         self.began = self.clock()
 
     def ask(
@@ -69,8 +72,10 @@ class Session:
     def _door(self) -> Door:
         """How the model is reached now: opened for each question, since a key may be changed between two."""
         try:
+            if is_played(self.choice.model):
+                return Door(line=named(self.choice.model, self.context.source))
             return self.context.doors(self.choice)
-        except NoKey as error:
+        except (NoKey, NoCassette) as error:
             raise UnusableAnswer(str(error)) from error
 
     def _asked(
@@ -104,7 +109,7 @@ class Session:
         )
         began = self.clock()
         try:
-            answer = client.ask(question, self.price, self.context.say, self.context.cancelled, self.clock)
+            answer = self._put(question)
         except ModelError as error:
             self.usage = _sum(self.usage, error.usage)
             self._keep(messages, cited(asked.titles), error.usage, began, error=str(error))
@@ -112,6 +117,18 @@ class Session:
         self.usage = _sum(self.usage, answer.usage)
         self._keep(messages, cited(asked.titles), answer.usage, began, answer)
         return answer
+
+    def _put(self, question: Question) -> Answer:
+        given = (question, self.price, self.context.say, self.context.cancelled, self.clock)
+        place = (self.role, self.context.state.step, self.asked)
+        self.asked += 1
+        return self.door.line.ask(*given, place) if self.door.line else client.ask(*given)
+
+    def _opening(self) -> str:
+        choice, line = self.choice, self.door.line
+        if self.played and isinstance(line, Cassette):
+            return f"A recording is played, no model is asked: the {self.role}'s part, of {line.recorded}. {line.about}"
+        return f"The {self.role} asks {choice.model}{f' at {choice.api_base}' if choice.api_base else ''}."
 
     def _room(self, system: str) -> int | None:
         """Bytes for the parts, where it is known how much the model takes in."""
@@ -138,9 +155,9 @@ class Session:
             "tokens_in": usage.tokens_in,
             "tokens_out": usage.tokens_out,
             "money": usage.money,
-            "price_known": self.price is not None,
+            "price_known": self.price is not None or (self.played and not usage.unpriced),
             "counted": counted,
-            "seconds": round(self.clock() - began, 3),
+            "seconds": round(answer.seconds if answer else self.clock() - began, 3),
             "finish": answer.finish if answer else "",
             "tries": answer.tries if answer else 1,
             "error": error,
@@ -155,7 +172,7 @@ class Session:
         self.context.asked({**asked, "error": error[:600], "blob": ref.model_dump()})
         if answer is None:
             return
-        money = f"${usage.money:.4f}" if self.price else "of unknown price (money is not enforced)"
+        money = f"${usage.money:.4f}" if asked["price_known"] else "of unknown price (money is not enforced)"
         about, read = "" if counted else "about ", f"; handbook: {', '.join(pages)}" if pages else ""
         self.context.say(
             f"\n[{self.role}: {self.choice.model}, {about}{usage.tokens_in} tokens in, {about}{usage.tokens_out} out, {money}, "
