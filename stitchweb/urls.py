@@ -23,3 +23,4 @@ handler400 = "stitchweb.core.errors.bad_request"
 handler403 = "stitchweb.core.errors.forbidden"
 handler429 = "stitchweb.core.errors.too_many"
 handler500 = "stitchweb.core.errors.server_error"
+    path("", include("stitchweb.sharing.urls")),
