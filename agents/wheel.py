@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ def wheel(members: Mapping[str, str], given: Given) -> bytes:
             "and call them from your program."
         )
     facts: dict[str, Any] = json.loads(members["result.json"])
-    needs, external = _needs(members, str(facts.get("target") or ""))
+    needs, external = needs_of(members, str(facts.get("target") or ""))
     package = given.package
     files = {f"{package}/{path}": text for path, text in members.items()}
     said = {
@@ -97,9 +97,9 @@ def _hash(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
-def _needs(members: Mapping[str, str], target: str) -> tuple[str, str]:
-    """(what it needs in words, and as a Requires-External field)."""
-    sources = [path for path in members if path.startswith("kernels/")]
+def needs_of(paths: Iterable[str], target: str) -> tuple[str, str]:
+    """(what a program with these files needs in words, and as a Requires-External field)."""
+    sources = [path for path in paths if path.startswith("kernels/")]
     if any(path.endswith(".cu") for path in sources):
         return f"PyTorch with CUDA, nvcc, a C++ compiler and a GPU of architecture {target}", "nvcc"
     if any(path.endswith(".cpp") for path in sources):
