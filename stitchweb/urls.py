@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("stitchweb.api.urls")),
     path("review/", include("stitchweb.review.urls")),
     path("datasets/", include("stitchweb.datasets.urls")),
+    path("", include("stitchweb.sharing.urls")),
     path("", include("stitchweb.runs.urls")),
 ]
 
@@ -23,4 +24,3 @@ handler400 = "stitchweb.core.errors.bad_request"
 handler403 = "stitchweb.core.errors.forbidden"
 handler429 = "stitchweb.core.errors.too_many"
 handler500 = "stitchweb.core.errors.server_error"
-    path("", include("stitchweb.sharing.urls")),
