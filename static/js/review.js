@@ -4,46 +4,6 @@
   "use strict";
   const typing = () => document.activeElement.matches("textarea, select, input:not([type=radio], [type=checkbox])");
 
-  // ---------- the next item: it comes in one answer, onto this page ----------
-  const next = document.getElementById("next");
-  const late = async (panel) => {
-    const answer = await fetch(panel.dataset.late, { credentials: "same-origin" }).catch(() => ({ ok: false }));
-    if (answer.ok) panel.outerHTML = await answer.text();
-    else panel.querySelector("p").textContent = "Not there: the site does not answer. Reload the page.";
-  };
-  const take = async () => {
-    const answer = await fetch(next.action, { method: "POST", body: new FormData(next), credentials: "same-origin", headers: { "HX-Request": "true" } });
-    if (!answer.ok) throw new Error(String(answer.status));
-    const place = answer.headers.get("Content-Location");
-    if (answer.status === 204) { location.href = place; return; }
-    const main = document.getElementById("main");
-    main.innerHTML = await answer.text();
-    const title = main.querySelector("title");
-    document.title = title.textContent;
-    title.remove();
-    history.pushState(null, "", place);
-    addEventListener("popstate", () => location.reload());
-    begin(document.getElementById("review"));
-    scrollTo({ top: 0, behavior: "instant" });
-    main.focus({ preventScroll: true });
-    main.querySelectorAll("[data-late]").forEach(late);
-  };
-  if (next) {
-    localStorage.removeItem(`review-${next.dataset.pk}`);
-    let asked = false;
-    next.addEventListener("submit", (event) => {
-      if (!next.dataset.pk) return; // of disputes, which have a script of their own
-      event.preventDefault();
-      if (asked) return;
-      asked = true;
-      next.querySelector("button").setAttribute("aria-busy", "true");
-      take().catch(() => next.submit()); // the browser goes there and tells what is wrong
-    });
-    document.addEventListener("keydown", (event) => {
-      if (event.key.toLowerCase() !== "n" || !next.isConnected || localStorage.getItem("review-keys") === "off") return;
-      if (!typing() && !event.ctrlKey && !event.metaKey && !event.altKey) next.requestSubmit();
-    });
-  }
   const begin = (form) => {
     const $ = (id) => document.getElementById(id);
     const dims = [...form.querySelectorAll(".dim")];
@@ -383,6 +343,13 @@
     }
     performance.mark("listens"); // from now on keys are heard: bench/review.py asks when
   };
-  const form = document.getElementById("review");
-  if (form) begin(form);
+  const start = () => { const form = document.getElementById("review"); if (form) begin(form); };
+  document.addEventListener("review:item", start); // the next item has come onto the page of the one before: next.js
+  start();
+  // Back and forward between an item and the one before it, which were one document: what does not stand here is asked for.
+  const first = location.pathname;
+  addEventListener("popstate", () => {
+    const form = document.getElementById("review");
+    if (location.pathname !== (form ? new URL(form.action).pathname : first)) location.reload();
+  });
 })();

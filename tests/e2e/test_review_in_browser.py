@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.browsing import WAIT, opened, violations
 from tests.e2e.site import Site
+from tests.e2e.test_review_by_ear import sounds_right
 
 pytestmark = pytest.mark.e2e
 
@@ -145,6 +146,7 @@ def test_the_next_item_comes_onto_the_page_and_is_scored_there(browser: Browser,
     assert page.title().endswith("· Review · StitchWeb")
     expect(page.locator("#profile")).not_to_have_attribute("aria-busy", "true", timeout=WAIT)
     assert violations(page) == []
+    sounds_right(page)
     press(page, "v", "s", "3")  # V opened the revision that stood here before
     expect(page.locator("#saved")).to_contain_text("Draft saved", timeout=WAIT)
     page.reload()
@@ -157,6 +159,74 @@ def test_the_next_item_comes_onto_the_page_and_is_scored_there(browser: Browser,
     expect(page.locator("#skill_compliance-3")).not_to_be_checked(timeout=WAIT)
     assert page.complaints == []
     page.context.close()
+
+
+def test_the_next_item_is_ready_before_it_is_asked_for(browser: Browser, site: Site) -> None:
+    """While the reveal is read; N shows it without waiting for the site, and its time is a whole one afterwards."""
+    page = started(browser, site, "rita")
+    for letter in "aeos":
+        press(page, letter, "4")
+    press(page, "h", *"none", "Enter", "Escape")
+    expect(page.locator("#left")).to_have_text("complete", timeout=WAIT)
+    with page.expect_response("**/next") as made:
+        press(page, "Control+Enter")
+    assert made.value.status == 200
+    place = made.value.headers["content-location"]
+    made.value.finished()
+    page.context.set_offline(True)
+    press(page, "n")
+    page.locator("#review").wait_for(timeout=WAIT)
+    assert page.url == site.base + place
+    page.context.set_offline(False)
+    press(page, "e", "3")
+    expect(page.locator("#lease")).to_contain_text(re.compile("5\\d|60"), timeout=WAIT)
+    page.context.close()
+
+
+def test_a_hunch_is_tried_and_attached_and_an_item_skipped_by_key_alone(browser: Browser, site: Site) -> None:
+    page = started(browser, site, "raj")
+    item = page.url
+    press(page, "?")
+    expect(page.locator("#keys")).to_be_focused()
+    press(page, "Escape", "t")
+    page.wait_for_url(re.compile("/hunch/$"), timeout=WAIT)
+    tab_to(page, "What you expect, in a sentence")
+    page.keyboard.type("It rests on the order of calls")
+    press(page, "Enter")
+    page.get_by_text("It rests on the order of calls").wait_for(timeout=WAIT)
+    tab_to(page, "Back to the item")
+    press(page, "Enter")
+    page.wait_for_url(item, timeout=WAIT)
+    page.wait_for_load_state()
+    press(page, "x")
+    expect(page.locator("#skip")).to_be_focused()
+    press(page, "Tab", "Space")
+    assert page.locator("#skip :checked").get_attribute("value") == "not-my-field"
+    press(page, "Tab", "Tab", "Enter")
+    page.get_by_text("It went back to the queue for others").wait_for(timeout=WAIT)
+    page.context.close()
+    who, path = site.everybody["review-hunch"]
+    page = opened(browser, site, who=who)
+    page.goto(site.base + path)
+    tab_to(page, "Evidence for")
+    press(page, "ArrowDown", "Tab", "Enter")
+    page.wait_for_load_state()
+    expect(page.get_by_label("Evidence for").first).to_have_value("anti_hacking", timeout=WAIT)
+    page.context.close()
+
+
+FOCUSED = (
+    """() => { const on = document.activeElement; return [on, ...(on.labels || [])].map((x) => x.textContent).join("|"); }"""
+)
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until what has this label, or this text, has the focus."""
+    for _ in range(80):
+        press(page, "Tab")
+        if name in page.evaluate(FOCUSED):
+            return
+    raise AssertionError(f"no Tab leads to {name!r}")
 
 
 def test_without_a_next_item_the_list_of_queues_says_so(browser: Browser, site: Site) -> None:

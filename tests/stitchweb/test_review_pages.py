@@ -142,7 +142,7 @@ def test_no_answer_before_the_submission_holds_a_hidden_word(desk: PageDesk) -> 
     assert seen > 20
 
 
-FRESH = re.compile(r'(csrfmiddlewaretoken" value="|X-CSRFToken": "|data-now=")[^"]*')  # what differs between any two answers
+FRESH = re.compile(r'(csrfmiddlewaretoken" value="|X-CSRFToken": "|data-now=")[^"]*|(?<=yours for )\d+')  # differs anyway
 
 
 def told_as(world: World, **lies: Any) -> Run:
@@ -338,6 +338,24 @@ def test_the_next_item_comes_in_the_answer_that_takes_it(desk: PageDesk) -> None
     assert client.post(f"/review/projects/{desk.project.pk}/next", headers=IN_PLACE)["Content-Location"] == place
     assert Assignment.objects.count() == 1
     assert desk.client(desk.raj).get(f"{place}profile").status_code == 404
+
+
+def test_an_item_is_made_ready_in_silence_and_only_the_coming_is_confirmed(desk: PageDesk) -> None:
+    client, at = desk.client(desk.rita), f"/review/projects/{desk.project.pk}/next"
+    page = client.post(at, {"ahead": "take"}, headers=IN_PLACE)
+    row = Assignment.objects.get()
+    assert (page.status_code, page["Content-Location"]) == (200, f"/review/items/{row.pk}/")
+    assert "yours for 60 min more" in text_of(page)  # which it is as soon as somebody reads it
+    came = client.post(at, {"ahead": str(row.pk)}, headers=IN_PLACE)
+    assert (came.status_code, came.content, came["Content-Location"]) == (204, b"", page["Content-Location"])
+    other = client.post(at, {"ahead": "999"}, headers=IN_PLACE)  # a page of something else: this is the one
+    assert (other.status_code, other["Content-Location"]) == (200, page["Content-Location"])
+    client.post(page["Content-Location"], {**FORM, "act": "save"})
+    assert client.post(at, {"ahead": "take"}, headers=IN_PLACE).status_code == 204  # a draft may change elsewhere
+    Project.objects.update(state="paused")
+    refused = desk.client(desk.raj)
+    assert refused.post(at, {"ahead": "take"}, headers=IN_PLACE).status_code == 204
+    assert "not open" not in text_of(refused.get("/review/"))
 
 
 def test_where_no_item_comes_the_answer_says_where_to_go(desk: PageDesk) -> None:

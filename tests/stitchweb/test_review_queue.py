@@ -72,6 +72,38 @@ def test_asking_again_gives_the_item_one_holds(queue: Queue) -> None:
     assert Assignment.objects.count() == 1
 
 
+def minutes_left(row: Assignment) -> float:
+    return (Assignment.objects.get(pk=row.pk).expires_at - timezone.now()).total_seconds() / 60
+
+
+def test_an_item_made_ready_is_held_for_two_minutes_and_for_the_whole_time_once_somebody_comes(queue: Queue) -> None:
+    a, b, c = queue.people
+    ready = next_assignment(a, queue.project, ahead=True)
+    assert ready is not None
+    assert 1 < minutes_left(ready) <= 2
+    assert next_assignment(a, queue.project, ahead=True) == ready
+    assert minutes_left(ready) <= 2  # making it ready again holds it no longer
+    assert taken(a, queue) == ready
+    assert minutes_left(ready) > 59
+    # It is a reservation as any other: with it, all labels of the item are spoken for.
+    assert taken(b, queue).item == ready.item
+    assert taken(c, queue).item != ready.item
+    assert consistent(queue.project)
+
+
+def test_what_was_made_ready_and_not_come_for_is_free_again_and_comes_back_while_there_is_room(queue: Queue) -> None:
+    a, b, c = queue.people
+    ready = next_assignment(a, queue.project, ahead=True)
+    assert ready is not None
+    run_out(ready)
+    assert [submitted(user, queue).item_id for user in (b, c)] == [ready.item_id] * 2
+    assert taken(a, queue).item_id != ready.item_id
+    assert consistent(queue.project)
+    Project.objects.update(state="paused")
+    with pytest.raises(QueueRefused):
+        next_assignment(queue.people[1], queue.project, ahead=True)
+
+
 def test_nobody_reviews_a_run_that_they_own_or_steered(world: World, queue: Queue) -> None:
     a, b, c = queue.people
     queue.run.owner = a

@@ -27,17 +27,21 @@ SKIP_REASONS = {
 }
 
 
+AHEAD = timedelta(minutes=2)  # how long an item is held for a person who has not come for it yet
+
+
 class QueueRefused(Exception):
     """There is nothing to be had like that. The message is for the person."""
 
 
-def next_assignment(user: User, project: Project) -> Assignment | None:
+def next_assignment(user: User, project: Project, *, ahead: bool = False) -> Assignment | None:
     """The item that this person scores now: the one they hold, one whose time ran out and that has room, or a new one.
 
+    `ahead`: it is only made ready, so it is reserved for `AHEAD` alone; a call without makes that a whole reservation.
     None when the queue holds nothing for them. QueueRefused when they do not score here, or the project is not open.
     """
     release_overdue(project)
-    return _take(user, project)
+    return _take(user, project, ahead)
 
 
 @transaction.atomic
@@ -75,8 +79,8 @@ def locked(user: User, assignment_pk: int) -> Assignment:
     return found
 
 
-def hold(row: Assignment, now: datetime) -> None:
-    """Renew a reservation; take a slot again for one that ran out. Call it with the row locked.
+def hold(row: Assignment, now: datetime, *, ahead: bool = False) -> None:
+    """Renew a reservation; take a slot again for one that ran out. Call it with the row locked. `ahead`: as `next_assignment`.
 
     QueueRefused when all labels of the item are spoken for, or the person has given it back.
     """
@@ -90,19 +94,22 @@ def hold(row: Assignment, now: datetime) -> None:
         row.ended_at = None
         Item.objects.filter(pk=item.pk).update(taken=F("taken") + 1)
     minutes = Project.objects.filter(items=row.item_id).values_list("reservation_minutes", flat=True).get()
-    row.expires_at = now + timedelta(minutes=minutes)
+    row.expires_at = now + (AHEAD if ahead else timedelta(minutes=minutes))
     row.save(update_fields=["slot", "state", "ended_at", "expires_at"])
 
 
 @transaction.atomic
-def _take(user: User, project: Project) -> Assignment | None:
+def _take(user: User, project: Project, ahead: bool) -> Assignment | None:
     # One person on two devices, or in two projects, waits here for themselves and then finds what the first one took.
     User.objects.select_for_update(of=("self",), no_key=True).get(pk=user.pk)
     part = parts_of(user).select_for_update(of=("self",)).select_related("project").filter(project=project).first()
     if part is None:
         raise QueueRefused("You do not score in this project. Ask its owner to add you.")
-    held = Assignment.objects.filter(user=user, item__project=project, state=Held.RESERVED).order_by("pk").first()
+    mine = Assignment.objects.filter(user=user, item__project=project, state=Held.RESERVED).order_by("pk")
+    held = mine.select_for_update(of=("self",)).first()
     if held:
+        if not ahead:
+            hold(held, timezone.now())
         return held
     if Project.objects.filter(pk=project.pk).exclude(state=ProjectState.OPEN).exists():
         raise QueueRefused("The project is not open at the moment, so nothing new is handed out.")
@@ -114,9 +121,9 @@ def _take(user: User, project: Project) -> Assignment | None:
     if of and not of.gold and (why := gate(part)):
         raise QueueRefused(why)
     if left:
-        hold(left, timezone.now())
+        hold(left, timezone.now(), ahead=ahead)
         return left
-    return _reserve(user, project, of) if of else None
+    return _reserve(user, project, of, ahead) if of else None
 
 
 def _pick(user: User, project: Project) -> Item | None:
@@ -131,9 +138,9 @@ def _pick(user: User, project: Project) -> Item | None:
     return None
 
 
-def _reserve(user: User, project: Project, item: Item) -> Assignment:
+def _reserve(user: User, project: Project, item: Item, ahead: bool) -> Assignment:
     now = timezone.now()
-    expires = now + timedelta(minutes=project.reservation_minutes)
+    expires = now + (AHEAD if ahead else timedelta(minutes=project.reservation_minutes))
     row = Assignment.objects.create(
         item=item, user=user, slot=_free_slot(item), reserved_at=now, expires_at=expires, seen_at=now
     )

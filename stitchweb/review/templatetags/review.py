@@ -32,6 +32,12 @@ def signed(value: float) -> str:
 
 
 @register.filter
+def levels_off(value: float) -> str:
+    """A difference: with two digits and its sign, whichever it is."""
+    return f"{value:+.2f}".replace("-", "−")
+
+
+@register.filter
 def anchor(level: Level, skill: str) -> str:
     return level.anchor(skill)
 

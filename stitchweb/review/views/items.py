@@ -195,7 +195,8 @@ def _page(request: SignedIn, row: Assignment, found: list[Problem], status: int 
         "acts": ACTS,
         "sures": SURES,
         "done": done,
-        "minutes": _minutes(row),
+        # A page that comes alone may be made ready before its person comes for it, and then has its whole time.
+        "minutes": row.item.project.reservation_minutes if alone else _minutes(row),
         "ran_out": row.state == Held.EXPIRED,
         **_code(request, row, subject, content),
     }

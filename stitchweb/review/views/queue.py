@@ -80,21 +80,25 @@ def next_item(request: SignedIn, pk: int) -> HttpResponse:
     """Take the next item of a project and go there; back to the queues, with a sentence, when there is none.
 
     A script (`HX-Request`) gets the item's page without its frame in the same answer, which saves the way there and back of a
-    redirect. Content-Location is where it belongs; an answer without content says to go there.
+    redirect. Content-Location is where it belongs; an answer without content says to go there. `ahead`: "take" has an item made
+    ready that the person has not come for; its key says that they have, and that its page is there.
     """
-    project = project_for(request.user, pk)
-    found = None
+    project, script = project_for(request.user, pk), bool(request.htmx)  # type: ignore[attr-defined]
+    ahead = request.POST.get("ahead", "") if script else ""
+    found, quiet = None, ahead == "take"
     try:
-        found = next_assignment(request.user, project)
-        if found is None and reviewer_of(request.user, project):
+        found = next_assignment(request.user, project, ahead=quiet)
+        if found is None and not quiet and reviewer_of(request.user, project):
             messages.success(
                 request, f"{project.name}: nothing is left for you. Each item has its labels, or you have seen it."
             )
     except QueueRefused as refusal:
-        messages.warning(request, str(refusal))
+        if not quiet:
+            messages.warning(request, str(refusal))
     place = reverse("review-item", args=[found.pk]) if found else reverse("review")
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not script:
         return redirect(place)
-    answer = (found and page_alone(request, found.pk)) or HttpResponse(status=204)
+    there = found is None or ahead == str(found.pk) or (quiet and found.draft_id)  # a draft may go on elsewhere meanwhile
+    answer = (None if there or found is None else page_alone(request, found.pk)) or HttpResponse(status=204)
     answer.headers["Content-Location"] = place
     return answer
