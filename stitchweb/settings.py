@@ -149,6 +149,8 @@ INSTALLED_APPS = [
     "stitchweb.review",
     "stitchweb.sharing",
     "stitchweb.studio",
+    "stitchweb.notify",
+    "stitchweb.api",
     "stitchweb.datasets",
     "stitchweb.notify",
     "stitchweb.api",

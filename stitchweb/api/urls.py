@@ -12,6 +12,7 @@ urlpatterns = [
     path("api/client.py", views.client, name="api-client"),
     path("settings/tokens/", views.tokens, name="tokens"),
     path("settings/tokens/<int:pk>/revoke", views.revoke, name="token-revoke"),
+    path("api/v1/", views.nowhere, name="api-nowhere"),
     path("api/v1/", api.urls),
     re_path(r"^api/v1/.*\Z", views.nowhere, name="api-nowhere"),
 ]
