@@ -14,7 +14,7 @@ ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_re
 
 .DEFAULT_GOAL := help
 .PHONY: help run up setup setup-dev browser postgresql test test-slow test-gpu lint lint-python lint-types lint-imports \
-        lint-templates lint-django lint-docs format bench screens lock licences gallery clean distclean
+        lint-templates lint-django lint-docs format bench screens lock licences gallery model-servers clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,6 +83,9 @@ lock: $(DEV_READY) ## write constraints.txt: the exact versions of what the pins
 
 licences: $(DEV_READY) ## write docs/licences.md from the packages' own metadata
 	$(PYTHON_BIN) tools/licences.py
+
+model-servers: $(DEV_READY) ## try two real model servers with a small real model; fetches 200 MB into out/ the first time
+	$(PYTHON_BIN) tools/model_servers.py try
 
 gallery: $(DEV_READY) ## write the gallery's tables in docs/verification.md from its recorded results
 	$(PYTHON_BIN) tools/gallery_docs.py
