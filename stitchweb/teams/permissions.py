@@ -29,10 +29,13 @@ USE_INVITATION = Action("team.use-invitation", "See what an invitation is for", 
 JOIN = Action("team.join", "Join a team by an invitation", LINKED, "Signed in; within its time and number")
 
 _SIGNING_IN = (
-    "account_login", "account_logout", "account_inactive", "account_reset_password", "account_reset_password_done",
-    "account_reset_password_from_key", "account_reset_password_from_key_done", "account_request_login_code",
-    "account_confirm_login_code", "account_email_verification_sent", "mfa_authenticate", "mfa_login_webauthn",
-    "socialaccount_login_cancelled", "socialaccount_login_error",
+    "account_login", "account_logout", "account_inactive", "account_reset_password", "account_reset_password_from_key",
+    "account_request_login_code", "account_confirm_login_code", "account_email_verification_sent", "mfa_authenticate",
+    "mfa_login_webauthn",
+)  # fmt: skip
+_SIGN_IN_TELLS = (
+    "account_reset_password_done", "account_reset_password_from_key_done", "socialaccount_login_cancelled",
+    "socialaccount_login_error",
 )  # fmt: skip
 _OWN = (
     "account_reauthenticate", "account_request_reauthentication_code", "account_confirm_reauthentication_code", "account_email",
@@ -57,6 +60,7 @@ ROUTES = {
     "health": get(HEALTH),
     "login-link": get(USE_LINK),
     **{name: form(SIGN_IN) for name in _SIGNING_IN},
+    **{name: get(SIGN_IN) for name in _SIGN_IN_TELLS},
     **{name: form(OWN_ACCOUNT) for name in _OWN},
     **_elsewhere(),
     "account_signup": form(SIGN_UP),

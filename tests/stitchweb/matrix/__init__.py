@@ -25,7 +25,9 @@ class Visit:
     links    for `Who.LINK` and `Who.DEAD_LINK`: the args that hold the token, once for each link that is tried
     headers  of a request that comes with a token
     refused  statuses that are a refusal here, beside 401, 403, 404, 405 and the way to sign in
+    opens    statuses that are no refusal here although they are elsewhere
     writes   a refusal writes something, for that is how it refuses
+    away     the answer of an address that tells what is away, where that is 503
     """
 
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -38,7 +40,9 @@ class Visit:
     links: Mapping[Who, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     headers: Callable[[Who], Mapping[str, str]] = lambda who: {}
     refused: tuple[int, ...] = ()
+    opens: tuple[int, ...] = ()
     writes: bool = False
+    away: bool = False
 
 
 Visits = Mapping[str, Visit | tuple[Visit, ...]]

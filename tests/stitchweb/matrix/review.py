@@ -13,12 +13,20 @@ def visits(stage: Stage) -> Visits:
     reviewer, settles, manage = whom("reviewer"), whom("maintainer"), whom("maintainer", "owner")
     part = reviewer | manage
     labels = Visit(project, meets=manage)
+    new = {
+        "team": stage.team.pk,
+        "rubric": stage.project.rubric_id,
+        "name": "Another",
+        "overlap": 1,
+        "coverage": 9,
+        "minutes": 9,
+    }
     scored = Visit(mine, meets=reviewer)
     return {
         "review": Visit(),
         "review-new": (
             Visit(method="GET", meets=manage | whom("outsider")),  # who owns another team makes a project there
-            Visit(method="POST", data={"team": stage.team.pk, "name": "Another"}, refused=(422,), meets=frozenset()),
+            Visit(method="POST", data=new, refused=(422,)),
         ),
         "review-project": Visit(project, meets=part),
         "review-agreement": labels,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stitchweb.core.permissions import Who
-from stitchweb.runs import jobbook
+from stitchweb.runs import hosts, jobbook
 from stitchweb.runs.models import ImportedProfile
 from tests.stitchweb.matrix import Visit, Visits, whom
 from tests.stitchweb.matrix.stage import Stage
 from tests.stitchweb.parts_for_tests import REFERENCE
+from tests.stitchweb.test_pages_upload import OPTIONS
 
 
 def visits(stage: Stage) -> Visits:
@@ -18,13 +19,16 @@ def visits(stage: Stage) -> Visits:
     candidate = of_run | {"cid": "c5"}
     owner = stage.people[Who.OWNER]
     profile = ImportedProfile.objects.create(
-        owner=owner, key="marmot", name="marmot.sqlite", summary={}, size=1, tool="nsys", sentence=""
+        owner=owner, key="marmot", name="marmot.sqlite", summary={"schema": 1}, size=1, tool="nsys", sentence=""
     )
     mine = whom("owner")
-    upload = {"team": stage.team.slug, "text": REFERENCE + "\n# another\n", "action": "save"}
+    upload = OPTIONS | {"team": stage.team.slug, "text": REFERENCE + "\n# another\n", "action": "save"}
+
+    secret = hosts.admit("w", ["run.cpu"])
 
     def token(who: Who) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {jobbook.token_of(stage.job.pk)}"} if who is Who.RUNNER else {}
+        known = {"Authorization": f"Bearer {jobbook.token_of(stage.job.pk)}", "X-Runner-Secret": secret}
+        return known if who is Who.RUNNER else {}
 
     job = Visit({"pk": stage.job.pk}, data={"worker": "w", "claim": "x", "batch": 1, "messages": []}, json=True, headers=token)
     return {
@@ -47,13 +51,16 @@ def visits(stage: Stage) -> Visits:
         "run-plan": Visit({"pk": world.waiting.pk}),
         "run-diff": Visit(candidate),
         "run-edit": Visit(candidate),
-        "run-zip": Visit(candidate),
+        "run-zip": Visit(candidate, meets=frozenset()),  # a told run's state has no candidates: nobody gets one
         "run-log": Visit(candidate),
         "run-profile-file": Visit(candidate | {"name": "kernels.csv"}),
         "run-file": Visit(candidate | {"path": "model_new.py"}),
         "job-claim": job,
         "job-progress": job,
         "job-report": job,
+        "runner-present": Visit(data={"name": "w"}, json=True, headers=token),
+        # A token opens it to whoever has one; this one is good for nobody.
+        "runner-join": Visit(data={"token": "x", "name": "v"}, json=True, refused=(409,), meets=whom()),
         "job-artifact": Visit({"pk": stage.job.pk, "name": "report.json"}, json=True, headers=token),
     }
 

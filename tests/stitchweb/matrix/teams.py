@@ -19,8 +19,8 @@ _BEGUN = (
     "socialaccount_signup", "account_signup", "account_reauthenticate", "account_request_reauthentication_code",
     "account_confirm_reauthentication_code", "account_change_password", "account_set_password", "mfa_reauthenticate",
     "mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_download_recovery_codes", "mfa_activate_totp",
-    "mfa_deactivate_totp", "mfa_list_webauthn", "mfa_add_webauthn", "mfa_reauthenticate_webauthn", "mfa_index", "account-delete",
-    "socialaccount_connections",
+    "mfa_deactivate_totp", "mfa_list_webauthn", "mfa_add_webauthn", "mfa_reauthenticate_webauthn", "mfa_index",
+    "account-delete", "socialaccount_connections",
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def visits(stage: Stage) -> Visits:
         "account_request_login_code": Visit(),
         "mfa_login_webauthn": Visit(),
         "socialaccount_login_cancelled": Visit(),
-        "socialaccount_login_error": Visit(),
+        "socialaccount_login_error": Visit(opens=(401,)),
         "account_email": Visit(),
         "mfa_remove_webauthn": Visit({"pk": 1}, meets=nobody),
         "mfa_edit_webauthn": Visit({"pk": 1}, meets=nobody),
