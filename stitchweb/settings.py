@@ -149,8 +149,6 @@ INSTALLED_APPS = [
     "stitchweb.review",
     "stitchweb.sharing",
     "stitchweb.studio",
-    "stitchweb.notify",
-    "stitchweb.api",
     "stitchweb.datasets",
     "stitchweb.notify",
     "stitchweb.api",
