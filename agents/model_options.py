@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from agents.engineers import engineer
-from agents.llm.cassette import PLAYED
+from agents.llm.cassette import AUTO
 from agents.llm.keys import NoKey, take_from_environment
 from agents.model_choice import ModelChoice, Role
 from agents.state import Budget
@@ -73,7 +73,7 @@ def models_of(given: argparse.Namespace) -> dict[Role, ModelChoice]:
         if name not in (LLM, AGENTIC, DEMO):
             continue
         if name == DEMO:
-            names.setdefault(role, f"{PLAYED}auto")
+            names.setdefault(role, AUTO)
         if role not in names:
             raise ValueError(
                 f"The engineer {name} needs a model for the {role}: --model openai/NAME, or another provider's name."

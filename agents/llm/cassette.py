@@ -31,6 +31,7 @@ from gpu_runner.contracts import Contract
 from gpu_runner.hands import Cancelled
 
 PLAYED = "cassette/"  # before the name of a model that is a recording
+AUTO = f"{PLAYED}auto"  # the shipped one about the program
 SHIPPED = Path(__file__).resolve().parents[2] / "examples" / "cassettes"
 MOST_BYTES = 20_000_000
 MOST_PIECES = 400  # of one answer
@@ -202,13 +203,18 @@ def named(model: str, source: str) -> Cassette:
     name = model.removeprefix(PLAYED)
     if name in shipped():
         return shipped()[name]
-    if name == "auto":
-        found = next((one for one in shipped().values() if one.source == source_digest(source)), None)
-        if found is None:
+    if model == AUTO:
+        if (found := about_program(source)) is None:
             those = ", ".join(f"{one.program} ({key})" for key, one in shipped().items()) or "none"
             raise NoCassette(f"There is no recording about this program. The demo engineer plays those of: {those}.")
         return found
     return load(Path(name))
+
+
+def about_program(source: str) -> Cassette | None:
+    """The shipped recording about a program; None where there is none."""
+    digest = source_digest(source)
+    return next((one for one in shipped().values() if one.source == digest), None)
 
 
 def is_played(model: str) -> bool:

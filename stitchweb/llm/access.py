@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from django.db.models import QuerySet
 from django.http import Http404
 
+from agents.llm.cassette import AUTO
 from agents.model_choice import ModelChoice, Role
 from agents.state import Options
 from stitchweb.llm.models import Provider, RoleDefault, TeamModel, TeamPrompt
@@ -69,5 +70,7 @@ def strangers(team_id: int, options: Options) -> Mapping[Role, ModelChoice]:
     """The roles whose model is none of the team's providers as they are now. One query where a role asks a model."""
     if not options.models:
         return {}
+    if {choice.model for choice in options.models.values()} == {AUTO}:
+        return {}  # a recording that is shipped: nobody is asked
     known = set(Provider.objects.filter(team=team_id).values_list("ident", "api_base"))
     return {role: choice for role, choice in options.models.items() if (choice.key, choice.api_base) not in known}

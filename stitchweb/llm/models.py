@@ -28,6 +28,10 @@ HOSTED = (
     ("xai", "xAI"),
 )
 KINDS = ((SERVER, "A server with OpenAI's protocol"), *HOSTED)
+# What a test looks at beside the answer itself, as people say it.
+PARTS = {
+    "streaming": "streaming", "speed": "speed", "context": "long questions", "tools": "tools", "structure": "JSON schema"
+}  # fmt: skip
 ROLES = (("planner", "Planner"), ("coder", "Coder"), ("verifier", "Verifier"))
 
 
@@ -82,6 +86,7 @@ class TeamModel(models.Model):
     known_out = models.FloatField(null=True, blank=True)
     test_state = models.CharField(max_length=8, blank=True, choices=[(w, w) for w in ("asked", "ok", "failed")])
     test_sentence = models.CharField(max_length=800, blank=True)
+    test_findings = models.JSONField(default=list, blank=True)  # part, health and sentence of each, as the doctor tells them
     tested_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -103,6 +108,16 @@ class TeamModel(models.Model):
             if pair[0] is not None and pair[1] is not None:
                 return pair[0], pair[1]
         return None
+
+    @property
+    def lacking(self) -> list[dict[str, str]]:
+        """What the last test found that a run has to do without."""
+        return [found for found in self.test_findings if found.get("health") == "warn"]
+
+    @property
+    def able(self) -> list[str]:
+        """What the last test found to be well, in words of one or two."""
+        return [PARTS[found["part"]] for found in self.test_findings if found.get("health") == "ok" and found["part"] in PARTS]
 
     @property
     def choice(self) -> ModelChoice:

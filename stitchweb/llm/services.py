@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -53,7 +53,7 @@ def change_provider(provider: Provider, name: str, api_base: str) -> bool:
     provider.name, provider.api_base = name, api_base
     provider.save(update_fields=["name", "api_base"])
     if moved:
-        provider.models.update(test_state="", test_sentence="", tested_at=None)
+        provider.models.update(test_state="", test_sentence="", test_findings=[], tested_at=None)
     if dropped:
         remove_key(provider)
     return dropped
@@ -67,7 +67,7 @@ def set_key(user: User, provider: Provider, text: str) -> None:
     provider.ending = key[-_ENDING:] if len(key) >= _SHOWS_ITS_ENDING else ""
     provider.key_at, provider.key_by = timezone.now(), user
     provider.save(update_fields=["sealed", "ending", "key_at", "key_by"])
-    provider.models.update(test_state="", test_sentence="", tested_at=None)
+    provider.models.update(test_state="", test_sentence="", test_findings=[], tested_at=None)
 
 
 def remove_key(provider: Provider) -> None:
@@ -84,7 +84,7 @@ def save_model(provider: Provider, model: TeamModel | None, values: Mapping[str,
     saved = model or TeamModel(provider=provider)
     if model is not None and model.name != values["name"]:
         saved.known_in = saved.known_out = saved.tested_at = None
-        saved.test_state = saved.test_sentence = ""
+        saved.test_state, saved.test_sentence, saved.test_findings = "", "", []
     for field, value in values.items():
         setattr(saved, field, value)
     saved.save()
@@ -109,15 +109,23 @@ def mismatch(asks: Mapping[str, bool]) -> str:
 
 def mark_asked(model: TeamModel) -> None:
     """A test of the model was sent on its way."""
-    TeamModel.objects.filter(pk=model.pk).update(test_state="asked", test_sentence="", tested_at=timezone.now())
+    TeamModel.objects.filter(pk=model.pk).update(
+        test_state="asked", test_sentence="", test_findings=[], tested_at=timezone.now()
+    )
 
 
-def file_test(pk: int, ok: bool, sentence: str, known: tuple[float, float] | None) -> None:
+def file_test(
+    pk: int,
+    ok: bool,
+    sentence: str,
+    known: tuple[float, float] | None,
+    findings: Iterable[Mapping[str, str]] = (),
+) -> None:
     """What came of it. `known`: LiteLLM's price in dollars a million tokens in and out. Nothing where the model has gone."""
     known_in, known_out = known or (None, None)
     TeamModel.objects.filter(pk=pk).update(
         test_state="ok" if ok else "failed", test_sentence=sentence[:800], tested_at=timezone.now(),
-        known_in=known_in, known_out=known_out,
+        known_in=known_in, known_out=known_out, test_findings=[dict(found) for found in findings],
     )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from agents.llm.cassette import AUTO
+from agents.model_choice import ModelChoice, Role
 from agents.state import Budget, Options
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
 from stitchweb.llm.models import ROLES, TeamModel
@@ -78,6 +80,7 @@ class OptionsForm(forms.Form):
     target_speedup = forms.FloatField(min_value=1.0, max_value=1000, required=False, label="Stop at speedup, ×")
     require_own_kernels = forms.BooleanField(required=False)
     approve_plan = forms.BooleanField(required=False)
+    demo = forms.BooleanField(required=False)  # a recorded model does all roles
 
     def __init__(
         self,
@@ -96,6 +99,8 @@ class OptionsForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
+        if found.get("demo"):
+            return found
         if all(role in found for role, _ in ROLES) and (why := mismatch({role: bool(found[role]) for role, _ in ROLES})):
             self.add_error("coder", ValidationError(why, code="said"))
         return found
@@ -105,10 +110,15 @@ class OptionsForm(forms.Form):
         chosen = self.cleaned_data
         tokens = chosen["tokens_k"]
         models: dict[Any, TeamModel] = {role: chosen[role] for role, _ in ROLES if chosen[role]}
+        who: dict[str, Any] = {role: "llm" if role in models else OFFLINE for role, _ in ROLES}
+        asks: dict[Role, ModelChoice] = {role: model.choice for role, model in models.items()}
+        if chosen["demo"]:
+            who = {role: "demo" for role, _ in ROLES}
+            asks = {role: ModelChoice(model=AUTO) for role, _ in ROLES}
         return Options(
-            target=chosen["target"],
-            **{role: "llm" if role in models else OFFLINE for role, _ in ROLES},
-            models={role: model.choice for role, model in models.items()},
+            target="cpu" if chosen["demo"] else chosen["target"],
+            **who,
+            models=asks,
             protocol=PROTOCOLS[chosen["protocol"]],
             mode=Mode(chosen["mode"]),
             precision=Precision(chosen["precision"]),

@@ -101,6 +101,8 @@ def _sentence(kind: str, p: dict[str, Any]) -> str:
         return f"{text}: {p['text']}" if p.get("text") else text
     if kind == "model.asked":
         return _asked(p)
+    if kind == "tool.called":
+        return f"{p.get('role')} called {p.get('tool')}: {p.get('sentence')}"
     if kind == "replay.changed":
         return f"{p.get('candidate')}, {p.get('name')}: " + _replay(p)
     if kind == "run.finished":

@@ -38,6 +38,11 @@ class Speech:
         self._write(self._texts.flush())
         self._tell("model.asked", [payload])
 
+    def called(self, payload: dict[str, Any]) -> None:
+        """An engineer called a tool."""
+        self._write(self._texts.flush())
+        self._tell("tool.called", [payload])
+
     def _write(self, payloads: list[dict[str, str]]) -> None:
         self._tell("log.lines", payloads)
 

@@ -9,6 +9,7 @@ _ABOUT = {
     "coder": ("Coder", "the rules of a candidate and the form of an answer"),
     "coder_from_scratch": ("Coder, first program", "added where there is nothing to build on"),
     "coder_feedback": ("Coder, after an attempt", "added where a candidate is repaired or refined"),
+    "agentic": ("Coder, with tools", "added where the Coder calls tools instead of answering at once"),
     "verifier": ("Verifier", "how a candidate is judged and what the routes mean"),
     "target_cpu": ("Target: the CPU", "filled into the Coder's text"),
     "target_cuda": ("Target: an NVIDIA GPU", "filled into the Coder's text"),

@@ -1,10 +1,10 @@
-"""The agent worker's part: the one real question of "Test this model"."""
+"""The agent worker's part: the real questions of "Test this model"."""
 
 from __future__ import annotations
 
+from agents.doctor import typical_question
 from agents.llm import client
-from agents.llm.client import Question
-from agents.llm.failures import ModelError
+from agents.llm.doctor import Examined, examine
 from agents.llm.keys import NoKey, without_secrets
 from stitchweb.celery import app
 from stitchweb.core import numbers
@@ -13,51 +13,46 @@ from stitchweb.llm.models import TeamModel
 from stitchweb.llm.services import file_test
 from stitchweb.studio.trying import TEST_MODEL
 
-WORDS = "This is a test of the connection. Answer with the one word: ready"
-MOST_TOKENS, MOST_S = 512, 60.0
+MOST_S = 120.0
+_MOST_SAID = 600  # characters of a finding
 
 
 @app.task(name=TEST_MODEL)
 def test_model(model_id: int) -> None:
-    """Ask a model one short question and file what came of it. The message names the model; the key is read here."""
+    """Ask a model some short questions and file what came of them. The message names the model; the key is read here."""
     model = TeamModel.objects.select_related("provider").filter(pk=model_id).first()
     if model is None:
         return
-    ok, sentence = False, ""
     listed = client.known_price(model.litellm_name)
     known = (listed.tokens_in * 1e6, listed.tokens_out * 1e6) if listed else None
     model.known_in, model.known_out = known or (None, None)
     try:
-        ok, sentence = True, _answered(model)
-    except (ModelError, NoKey) as error:
-        sentence = str(error)
+        found = _examined(model)
+    except NoKey as error:
+        file_test(model_id, False, str(error), known)
+        return
     except Exception as error:  # whatever goes wrong is what the test is for; the message of an odd one may hold anything
-        sentence = f"The question could not be put: {type(error).__name__}."
-    file_test(model_id, ok, without_secrets(sentence), known)
+        file_test(model_id, False, f"The question could not be put: {type(error).__name__}.", known)
+        return
+    told = [
+        {"part": one.part, "health": one.health, "sentence": without_secrets(one.sentence)[:_MOST_SAID]}
+        for one in found.findings
+        if one.part not in ("server", "answer") and one.health != "bad"
+    ]
+    file_test(model_id, found.ok, without_secrets(_sentence(model, found)), known, told)
 
 
-def _answered(model: TeamModel) -> str:
+def _examined(model: TeamModel) -> Examined:
     choice, price = model.choice, model.price
-    door = team_doors(model.provider.team_id)(choice)
-    question = Question(
-        model=choice.model,
-        messages=[{"role": "user", "content": WORDS}],
-        max_tokens=min(MOST_TOKENS, model.max_tokens),
-        seconds=MOST_S,
-        api_base=choice.api_base,
-        key_name=door.name,
-        secret=door.secret,
-        temperature=choice.temperature,
-        stall_s=MOST_S,
-        guard=door.guard,
-    )
     rate = client.Price(price[0] / 1e6, price[1] / 1e6) if price else None
-    answer = client.ask(question, rate)
-    said = " ".join(answer.text.split())[:60] or "nothing, but called a tool"
-    about = "" if answer.counted else "about "
-    cost = numbers.dollars(answer.usage.money) if rate else "price not known"
-    count = "" if answer.counted else " The server counts no tokens, so estimates are charged, which err upward."
-    return (
-        f"It answered “{said}” after {numbers.seconds(answer.seconds)}: {about}{answer.usage.tokens_in} tokens in, "
-        f"{about}{answer.usage.tokens_out} out, {cost}.{count}"
-    )
+    return examine(choice, team_doors(model.provider.team_id)(choice), rate, long_text=typical_question(), seconds=MOST_S)
+
+
+def _sentence(model: TeamModel, found: Examined) -> str:
+    """What is wrong, where something is; else what the model said and what asking it cost."""
+    wrong = [one.sentence for one in found.findings if one.health == "bad"]
+    if wrong:
+        return " ".join(wrong)
+    said = next(one.sentence for one in found.findings if one.part == "answer")
+    cost = numbers.dollars(found.usage.money) if model.price else "price not known"
+    return f"{said} The whole test took {found.usage.tokens_in} tokens in, {found.usage.tokens_out} out, {cost}."

@@ -12,12 +12,12 @@ from stitchweb.llm.services import mark_asked
 from stitchweb.runs import dispatch
 
 TEST_MODEL = "stitchweb.test_model"
-PATIENCE = timedelta(seconds=90)  # longer than a test may take
+PATIENCE = timedelta(seconds=180)  # longer than a test may take
 
 
 @transaction.atomic
 def send_test(model: TeamModel) -> None:
-    """Have the model asked one question. A test that is under way is not sent again."""
+    """Have the model asked. A test that is under way is not sent again."""
     if asked(model):
         return
     mark_asked(model)

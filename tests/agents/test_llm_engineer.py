@@ -17,13 +17,13 @@ from agents.llm.keys import Secret, offer
 from agents.loop import apply, next_step
 from agents.model_choice import ModelChoice
 from agents.result import verdict_of
-from agents.state import Budget, Coded, Planned, State, Status, Step, StopCause, Unusable
+from agents.state import Budget, Planned, State, Status, Step, StopCause, Unusable
 from agents.steps import outcome_of, task_for, think
 from gpu_runner.contracts import BuildReport, Verdict
 from gpu_runner.hands import Cancelled
 from tests.agents.loop_run import Run
 from tests.agents.loop_world import SOURCE, FakeHands, check, new_state, options, timing, todo
-from tests.agents.model_answers import CODE, KERNEL, MODEL, edit, fenced
+from tests.agents.model_answers import KERNEL, MODEL, edit, fenced
 from tests.agents.model_server import ModelServer, Refuse, Say, Scripted, Silence
 
 pytestmark = pytest.mark.xdist_group("litellm")
@@ -207,26 +207,6 @@ def test_a_verdict_that_cannot_be_read_twice_is_left_to_the_measurements(failed:
     state, events, _, _ = run(by_role(verdicts=["I like it."]), hands, Budget(attempts=1))
     assert state.decisions[0].route == route
     assert "The measured rules decide." in log_of(events)
-
-
-def test_two_hundred_bad_answers_end_as_stated_outcomes() -> None:
-    """Each of them to the Coder, who has nothing to start from: refused with a sentence, or a candidate of allowed files."""
-    blobs, due = MemoryBlobs(), list[str]()
-    with ModelServer([lambda body: Say(due[0], pieces=1)]) as server:
-        state = at("code", server, blobs, max_tokens=100)
-        for text, _ in CODE:
-            if len(text) > client.MOST_CHARACTERS or "\udcff" in text:
-                continue  # broken off, or not to be sent, before anybody reads it
-            due[:] = [text]
-            outcome = answer(state, blobs)
-            assert isinstance(outcome, Unusable | Coded), text[:80]
-            assert outcome.usage.tokens_in > 0
-            if isinstance(outcome, Coded):
-                assert all(path in ("model_new.py", "candidate.toml") or path.startswith("kernels/") for path in outcome.files)
-            else:
-                assert outcome.reason
-                assert outcome.spent is None
-    assert len(server.requests) >= 200
 
 
 def test_a_model_that_only_calls_tools_is_told_that_there_are_none() -> None:

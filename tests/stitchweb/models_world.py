@@ -22,6 +22,22 @@ from tests.stitchweb.world_for_tests import ANALYSIS, tell_run
 
 LONG = "accounts/a-company-with-a-long-name/models/a-mixture-of-experts-of-a-very-long-name-405b-instruct-fp8"
 KEY = "sk-told-0123456789abcdef"
+FOUND_WELL = {
+    part: {"part": part, "health": "ok", "sentence": "As it should be."}
+    for part in ("streaming", "speed", "context", "tools", "structure")
+}
+_SHORT = (
+    "It takes in 8192 tokens, question and answer together; questions of a run want about 16384. They are cut until they fit, "
+    "which costs quality: start the server with a longer context, where the model allows one."
+)
+_NO_TOOLS = (
+    "It does not call tools when asked to. It answered with words instead. Only the agentic engineer needs them; with this "
+    "model take the engineer llm, or a model and server that offer tools."
+)
+LACKING = [
+    {"part": "context", "health": "warn", "sentence": _SHORT},
+    {"part": "tools", "health": "warn", "sentence": _NO_TOOLS},
+]
 SAID = "Both operations read and write the whole tensor, so I fuse them into one pass.\n\n```cpp kernels/chain.cpp\n…\n```\n"
 
 
@@ -54,13 +70,15 @@ def models_pages(revision: Revision, owner: User) -> dict[str, tuple[str, str]]:
 def _models(team: Team, owner: User) -> TeamModel:
     hosted = add_provider(owner, team, "Anthropic", "anthropic", "", KEY)
     priced = save_model(hosted, None, {"name": "a-large-model", "context": 200_000})
-    works = "It answered “ready” after 1.3 s: 24 tokens in, 5 out, 0.0001 USD."
-    file_test(priced.pk, True, works, (3.0, 15.0))
+    counted = "one two three four five six seven eight nine ten eleven twelv"
+    works = f"It answered “{counted}” after 1.3 s. The whole test took 4,102 tokens in, 61 out, 0.0132 USD."
+    file_test(priced.pk, True, works, (3.0, 15.0), [FOUND_WELL[part] for part in FOUND_WELL])
     asked = save_model(hosted, None, {"name": "a-small-model"})
     mark_asked(asked)
     house = add_provider(owner, team, "The machine under the desk", "server", "http://models.example.org:8080/v1", "")
     local = save_model(house, None, {"name": "a-local-coder-7b-q4", "max_tokens": 8192, "context": 32_768, "temperature": 0.2})
-    file_test(local.pk, True, "It answered “ready” after 0.4 s: about 40 tokens in, about 4 out, price not known.", None)
+    works = f"It answered “{counted}” after 0.4 s. The whole test took 4,102 tokens in, 61 out, price not known."
+    file_test(local.pk, True, works, None, [*(FOUND_WELL[part] for part in ("streaming", "speed", "structure")), *LACKING])
     long = save_model(house, None, {"name": LONG, "price_in": 0.9, "price_out": 0.9})
     why = "Nothing answers at http://models.example.org:8080/v1. Is the server running, and the URL right?"
     file_test(long.pk, False, why, None)

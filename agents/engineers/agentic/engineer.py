@@ -11,7 +11,7 @@ from agents.engineers.agentic.toolbox import FINISH, TOLD, Done, Toolbox, calls_
 from agents.engineers.agentic.workbench import Refused, Workbench
 from agents.engineers.llm.engineer import LLM, asked_to_code, session_of, written
 from agents.engineers.llm.files import read_files
-from agents.engineers.llm.prompts import Part, prompts_of
+from agents.engineers.llm.prompts import Part, composed, prompts_of
 from agents.engineers.llm.session import Session
 from agents.llm.client import Answer
 from agents.llm.failures import ModelError
@@ -127,7 +127,8 @@ class _Work:
         """An answer; once more with a shorter conversation where it had become too long for the model."""
         choice = self.session.choice
         if choice.context is not None:
-            self._shorten(choice.context - choice.max_tokens - tokens_of([{"content": system}], TOLD))
+            asked = [{"content": system}, {"content": composed(parts).text}]
+            self._shorten(choice.context - choice.max_tokens - tokens_of(asked, TOLD))
         try:
             return self.session.ask(system, parts, self.after, TOLD)
         except UnusableAnswer as error:

@@ -14,7 +14,8 @@ from agents.engineers.llm.prompts import Part, prompts_of
 from agents.engineers.llm.session import Session
 from agents.engineers.llm.verdicts import read_verdict
 from agents.engineers.offline.decide import decide as measured_decision
-from agents.llm.client import Answer
+from agents.llm.client import Answer, Message
+from agents.llm.failures import ModelError
 from agents.model_choice import Role
 from agents.state import Candidate, Decision, Todo
 
@@ -24,7 +25,7 @@ QUOTED = 12_000  # characters of an unusable answer that are shown to its writer
 
 
 class Unreadable(UnusableAnswer):
-    """The model answered, twice, and neither answer could be read."""
+    """The model answered, twice, and neither answer could be read; or it said nothing, or had no end."""
 
 
 class LLM:
@@ -106,7 +107,7 @@ def session_of(context: Context, role: Role) -> Iterator[Session]:
 def _answered(session: Session, system: str, parts: Sequence[Part], reader: Callable[[str], T]) -> T:
     """What `reader` makes of the model's answer, or of a second one in which the model was shown what was wrong with the first.
     Unreadable with both sentences' last when neither can be used."""
-    answer = session.ask(system, parts)
+    answer = _heard(session, system, parts)
     try:
         return reader(answer.text)
     except UnusableAnswer as error:
@@ -116,11 +117,21 @@ def _answered(session: Session, system: str, parts: Sequence[Part], reader: Call
         {"role": "assistant", "content": answer.text[-QUOTED:] or "(nothing)"},
         {"role": "user", "content": session.prompts.filled("repair", {"wrong": wrong})},
     ]
-    answer = session.ask(system, parts, after)
+    answer = _heard(session, system, parts, after)
     try:
         return reader(answer.text)
     except UnusableAnswer as error:
         raise Unreadable(_why(answer, error)) from error
+
+
+def _heard(session: Session, system: str, parts: Sequence[Part], after: Sequence[Message] = ()) -> Answer:
+    """The answer. Unreadable where it was none, or had no end; UnusableAnswer where the model could not be asked."""
+    try:
+        return session.ask(system, parts, after)
+    except UnusableAnswer as error:
+        if isinstance(error.__cause__, ModelError) and error.__cause__.kind in ("empty", "huge"):
+            raise Unreadable(str(error)) from error
+        raise
 
 
 def _why(answer: Answer, error: UnusableAnswer) -> str:

@@ -9,7 +9,7 @@ from agents.blobs import MemoryBlobs
 from agents.engineers import Context
 from agents.engineers.llm.engineer import Asked, asked_to_code, asked_to_decide, asked_to_plan
 from agents.engineers.llm.plans import whole_program
-from agents.engineers.llm.prompts import Prompts, composed
+from agents.engineers.llm.prompts import Prompts, composed, prompts_of
 from agents.llm.tokens import tokens_of
 from agents.state import BlobStore, Candidate, State
 from agents.steps import context_of
@@ -72,6 +72,11 @@ def _first(context: Context) -> Asked:
     return asked_to_code(context, todo, None)
 
 
+def _tools(context: Context) -> Asked:
+    system, parts = _first(context)
+    return f"{system}\n{prompts_of(context).text('agentic')}", parts
+
+
 def _next(context: Context) -> Asked:
     candidate = _last(context)
     plan = context.state.plan
@@ -105,6 +110,7 @@ _QUESTIONS: Mapping[str, Callable[[Context], Asked]] = {
     "coder": _first,
     "coder_from_scratch": _first,
     "coder_feedback": _next,
+    "agentic": _tools,
     "verifier": _judged,
     "target_cpu": _for("cpu"),
     "target_cuda": _for("cuda"),

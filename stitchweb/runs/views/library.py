@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from agents.llm.cassette import about_program
 from stitchweb.core.once import once
 from stitchweb.llm.access import defaults_of, models_of
 from stitchweb.llm.permissions import SEE as SEE_MODELS
@@ -153,6 +154,7 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
         "runs": runs,
         "scale": scale_of(runs),
         "may_steer": may(request.user, program.team_id, START),
+        "recorded": about_program(revision.text),
         "problems": refused + form_problems(options),
         "choices": options.choices(),
         "chosen": options.values(),
