@@ -319,6 +319,7 @@ def test_reviewers_at_once_give_each_item_exactly_two_labels(people: int, items:
                 seen.append(row.item_id)
                 save_draft(user, row.pk, FULL)
                 submit(user, row.pk, {})
+                next_assignment(user, queue.project, ahead=True)  # as the page does while the reveal is read
             return seen
         finally:
             connection.close()

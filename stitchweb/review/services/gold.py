@@ -13,7 +13,7 @@ from stitchweb.review.services.projects import ProjectRefused, gold_for_all
 from stitchweb.teams.access import require
 from stitchweb.teams.models import User
 
-WHY = "a gold item for calibration"
+WHY = "for calibration"
 
 
 @transaction.atomic
