@@ -29,6 +29,7 @@ from stitchweb.runs.permissions import START
 from stitchweb.runs.services import RunRefused, start_run
 from stitchweb.runs.tables import RunRow, fast_p, rows_of, scale_of
 from stitchweb.teams.access import Person, may, require, teams_for
+from stitchweb.teams.switch import in_chosen
 
 PER_PAGE = 60
 VERDICTS = ("verified", "no-gain", "refused", "failed", "cancelled")
@@ -78,7 +79,7 @@ def _wanted(user: Person, query: dict[str, str]) -> Any:
 def library(request: HttpRequest) -> HttpResponse:
     """Programs of the person's teams with the best run of each, in sections that may be ranked."""
     query = {key: request.GET.get(key, "").strip()[:120] for key in ("q", "target", "protocol", "verdict", "before")}
-    programs: list[Program] = list(_wanted(request.user, query)[: PER_PAGE + 1])
+    programs: list[Program] = list(in_chosen(request, _wanted(request.user, query))[: PER_PAGE + 1])
     shown = programs[:PER_PAGE]
     runs = runs_for(request.user).filter(revision__program__in=[p.pk for p in shown])
     for key in ("target", "protocol", "verdict"):
@@ -90,7 +91,7 @@ def library(request: HttpRequest) -> HttpResponse:
         key = (row.run.target, row.run.protocol)
         sections.setdefault(key, Section(*key)).rows.append(row)
     with_runs = {row.program_id for row in found}
-    mine = runs_for(request.user)
+    mine = in_chosen(request, runs_for(request.user))
     kinds = set(mine.order_by().values_list("target", "protocol").distinct()[:200])
     context = {
         "section": "library",
@@ -98,7 +99,7 @@ def library(request: HttpRequest) -> HttpResponse:
         "scale": scale_of(found),
         "waiting": [p for p in shown if p.pk not in with_runs],
         "active": list(mine.active().with_waits().order_by("-pk")[:8]),
-        "suites": list(suites_for(request.user)[:8]),
+        "suites": list(in_chosen(request, suites_for(request.user))[:8]),
         "more": shown[-1].pk if len(programs) > PER_PAGE else None,
         "query": query,
         "filtered": any(query.values()),

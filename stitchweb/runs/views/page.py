@@ -23,6 +23,7 @@ from stitchweb.runs.render import MAX_LINES, RunRenderer
 from stitchweb.runs.spread import WISHES
 from stitchweb.runs.tables import rows_of
 from stitchweb.teams.access import may
+from stitchweb.teams.switch import in_chosen
 
 PER_PAGE = 50
 
@@ -97,7 +98,7 @@ def diff_fragment(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
 @require_safe
 def run_list(request: HttpRequest) -> HttpResponse:
     """Runs of the person's teams, newest first. Pages by key, so a long history costs no more than a short one."""
-    runs = runs_for(request.user)
+    runs = in_chosen(request, runs_for(request.user))
     status, target = request.GET.get("status", ""), request.GET.get("target", "")
     if status == "active":
         runs = runs.active()
