@@ -14,7 +14,7 @@ ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_re
 
 .DEFAULT_GOAL := help
 .PHONY: help run up setup setup-dev browser postgresql test test-slow test-gpu lint lint-python lint-types lint-imports \
-        lint-templates lint-django lint-docs format bench screens lock licences gallery model-servers clean distclean
+        lint-templates lint-django lint-docs format audit bench screens lock licences gallery model-servers clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +66,9 @@ lint-docs: $(DEV_READY)
 format: $(DEV_READY) ## let ruff lay out the code
 	$(PYTHON_BIN) -m ruff check --fix .
 	$(PYTHON_BIN) -m ruff format .
+
+audit: $(RUN_READY) ## ask the internet's advisory database about every pinned package; not a part of CI, which stays at home
+	$(PYTHON_BIN) tools/audit.py $(ARGS)
 
 bench: $(DEV_READY) ## measure: each program prints its table (bench/README.md)
 	$(PYTHON_BIN) bench/start_up.py

@@ -71,11 +71,14 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ("127.0.0.1", "localhost", "[::1]"), 
 HTTPS = env.flag(
     "HTTPS", False, "The site is reached over HTTPS: secure cookies, HSTS, and X-Forwarded-Proto of the proxy is trusted."
 )
+HSTS_SUBDOMAINS = env.flag(
+    "HSTS_SUBDOMAINS", False, "With HTTPS: every name below the site's is reached over HTTPS alone, which browsers may preload."
+)
 SIGN_UP = env.choice(
     "SIGN_UP", "invited", ("invited", "open"), "Who may make an account: who was invited to a team, or everybody."
 )
-SIGN_IN_PROVIDERS = env.path(
-    "SIGN_IN_PROVIDERS", Path(), "JSON file of sites to sign in by: GitHub, OpenID Connect, SAML ….", shown="none"
+_PROVIDERS = env.text(
+    "SIGN_IN_PROVIDERS", "", "JSON file of sites to sign in by: GitHub, OpenID Connect, SAML ….", shown="none"
 )
 _MAIL_URL = env.secret(
     "EMAIL_URL", "Mail server: `smtp://user:password@host:587` or `smtps://…:465`.", shown="mail is written to the log"
@@ -189,7 +192,7 @@ TEMPLATES = [
 # People
 # Sign-in is django-allauth's: password, code by mail, passkey, a second factor, other sites. The link of `make run` beside it.
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
-SOCIALACCOUNT_PROVIDERS = providers(SIGN_IN_PROVIDERS if SIGN_IN_PROVIDERS != Path() else None)
+SOCIALACCOUNT_PROVIDERS = providers(Path(_PROVIDERS) if _PROVIDERS else None)
 INSTALLED_APPS += [f"allauth.socialaccount.providers.{name}" for name in SOCIALACCOUNT_PROVIDERS]
 ACCOUNT_ADAPTER = "stitchweb.teams.adapters.Accounts"
 MFA_ADAPTER = "stitchweb.teams.adapters.SecondFactors"
@@ -239,7 +242,13 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-    SECURE_HSTS_SECONDS = 30 * 24 * 3600
+    # What runners and watchers of the service ask comes from beside the proxy, in plain.
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^(jobs/|runners/(join|present))", r"^(health|healthz|readyz|metrics)/?$"]
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HSTS_SUBDOMAINS
+    SECURE_HSTS_SECONDS = (365 if HSTS_SUBDOMAINS else 30) * 24 * 3600
+    # A browser takes a cookie of this name from this host over HTTPS alone, so no other name of the domain can plant one.
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
 
 # Uploads are read into memory, checked and stored as rows; a batch of them is bounded.
 DATA_UPLOAD_MAX_MEMORY_SIZE = max(8 * 1024, 4 * MAX_UPLOAD_KB) * 1024
