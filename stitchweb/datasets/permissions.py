@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stitchweb.core.permissions import MANAGERS, Action
+from stitchweb.core.permissions import MANAGERS, Action, Route, get, post
+from stitchweb.teams.permissions import USE_SITE
 
 READ = Action(
     "datasets.read", "Read a team's releases, judges and rewards, and download exports", MANAGERS,
@@ -13,4 +14,24 @@ MAKE = Action(
     "Not while candidates of its review projects may still come to them for scoring",
 )  # fmt: skip
 
-TASKS = {"stitchweb.make_release": MAKE, "stitchweb.make_export": MAKE}
+ROUTES = {
+    "datasets": get(USE_SITE),
+    "team-datasets": Route(get=READ, post=MAKE),
+    "release": get(READ),
+    "release-cancel": post(MAKE),
+    "release-export": post(MAKE),
+    "export-cancel": post(MAKE),
+    "export-file": get(READ),
+    "references": Route(get=READ, post=MAKE),
+    "rewards": Route(get=READ, post=MAKE),
+    "judges": Route(get=READ, post=MAKE),
+    "judge": get(READ),
+    "judge-cancel": post(MAKE),
+    "judge-choose": post(MAKE),
+}
+TASKS = {
+    "stitchweb.make_release": MAKE,
+    "stitchweb.make_export": MAKE,
+    "stitchweb.make_judge": MAKE,
+    "stitchweb.store_rewards": MAKE,
+}

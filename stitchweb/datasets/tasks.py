@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
+from agents.reward import Parameters
 from stitchweb.celery import app
-from stitchweb.datasets.models import Export, Release
+from stitchweb.datasets.models import Export, Judge, Release
 from stitchweb.datasets.progress import Refused
+from stitchweb.datasets.services.collect import collect
+from stitchweb.datasets.services.judging import MAKE_JUDGE, make_judge
 from stitchweb.datasets.services.releases import MAKE_EXPORT, MAKE_RELEASE, make_export, make_release
+from stitchweb.datasets.services.rewards import STORE_REWARDS, store_rewards
+from stitchweb.teams.models import Team
 
 
 @app.task(name=MAKE_RELEASE)
@@ -24,3 +30,19 @@ def export_task(pk: int) -> None:
     if row:
         with suppress(Refused):
             make_export(row)
+
+
+@app.task(name=MAKE_JUDGE)
+def judge_task(pk: int) -> None:
+    row = Judge.objects.select_related("team").filter(pk=pk).first()
+    if row:
+        with suppress(Refused):
+            make_judge(row)
+
+
+@app.task(name=STORE_REWARDS)
+def rewards_task(pk: int, preset: str, parameters: dict[str, Any]) -> None:
+    team = Team.objects.filter(pk=pk).first()
+    if team:
+        collect(team)
+        store_rewards(team, preset=preset, parameters=Parameters.model_validate(parameters))

@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from stitchweb.datasets.views import judges, releases, rewards
+
+urlpatterns = [
+    path("", releases.first_team, name="datasets"),
+    path("<slug:slug>/", releases.releases, name="team-datasets"),
+    path("<slug:slug>/releases/<str:name>/", releases.release, name="release"),
+    path("<slug:slug>/releases/<str:name>/cancel", releases.cancel_release, name="release-cancel"),
+    path("<slug:slug>/releases/<str:name>/export", releases.export, name="release-export"),
+    path("<slug:slug>/exports/<int:pk>/cancel", releases.cancel_export, name="export-cancel"),
+    path("<slug:slug>/exports/<int:pk>/file", releases.export_file, name="export-file"),
+    path("<slug:slug>/references/", releases.references, name="references"),
+    path("<slug:slug>/rewards/", rewards.rewards, name="rewards"),
+    path("<slug:slug>/judges/", judges.judges, name="judges"),
+    path("<slug:slug>/judges/<int:pk>/", judges.judge, name="judge"),
+    path("<slug:slug>/judges/<int:pk>/cancel", judges.cancel_judge, name="judge-cancel"),
+    path("<slug:slug>/judges/<int:pk>/choose", judges.choose, name="judge-choose"),
+]

@@ -149,12 +149,13 @@ def make_export(row: Export, tell: Tell | None = None) -> None:
     """The zip: a folder per config, README.md, checksums."""
     if not begin(row):
         return
-    with carried_out(row), tempfile.TemporaryDirectory() as place_:
-        say, folder = tell or teller(row), Path(place_)
+    with carried_out(row), tempfile.TemporaryDirectory() as scratch:
+        say, folder = tell or teller(row), Path(scratch)
         data = Data(load(row.release))
         for number, config in enumerate(CONFIGS):
             say(f"Writing {config}", number, len(CONFIGS))
             write_config(data, config, row.format, folder / config, partial(_told, say, number))
+        (folder / "README.md").write_text(card_of(row.release, row.format), encoding="utf-8")
         say("Packing", len(CONFIGS), len(CONFIGS))
         _zip(folder, folder / "all.zip")
         row.size, row.sha256 = (folder / "all.zip").stat().st_size, _digest(folder / "all.zip")

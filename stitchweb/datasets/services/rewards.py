@@ -12,8 +12,10 @@ from agents.rubric import DIMENSIONS, Given, aggregate
 from stitchweb.datasets.models import Record
 from stitchweb.datasets.progress import Tell, silent
 from stitchweb.review.models import Adjudication, Rating, Review
+from stitchweb.runs import dispatch
 from stitchweb.teams.models import Team
 
+STORE_REWARDS = "stitchweb.store_rewards"
 AT_ONCE = 1000
 Label = tuple[dict[str, int | None], str]
 
@@ -59,6 +61,12 @@ def store_rewards(team: Team, tell: Tell = silent, preset: str = "", parameters:
             count += _store(changed)
             changed = []
     return count + _store(changed)
+
+
+def request_rewards(team: Team, preset: str, by: Parameters) -> None:
+    """Have the agent worker store all rewards of the team by these parameters."""
+    stored = by.model_dump(mode="json")
+    dispatch.send_on_commit(STORE_REWARDS, dispatch.AGENTS_QUEUE, pk=team.pk, preset=preset, parameters=stored)
 
 
 @transaction.atomic

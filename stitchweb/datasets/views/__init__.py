@@ -1,0 +1,1 @@
+"""Pages of datasets: thin functions, one per action."""
