@@ -24,7 +24,8 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
             return HttpResponseRedirect("/")
         return render(request, "teams/link_refused.html", {"reason": str(refusal)}, status=403)
     login(request, link.user, backend="allauth.account.auth_backends.AuthenticationBackend")
-    record_authentication(request, link.user, method="link")  # so that a first password can be set within a quarter of an hour
+    # As good as proving once more who one is: who has nothing but links sets a password or a passkey by it.
+    record_authentication(request, link.user, method="link", reauthenticated=True)
     safe = url_has_allowed_host_and_scheme(link.next_path, allowed_hosts=None)
     response = HttpResponseRedirect(link.next_path if safe else "/")
     response.headers["Referrer-Policy"] = "no-referrer"

@@ -103,6 +103,7 @@ def test_who_came_by_a_link_sets_a_first_password(client: Client) -> None:
     you = create_user("you@localhost")
     client.get(make_login_link(you))
     assert client.get("/account/password/change/")["Location"] == "/account/password/set/"
+    assert client.get("/account/2fa/webauthn/add/").status_code == 200  # a passkey will do as well
     client.post("/account/password/set/", {"password1": PASSWORD, "password2": PASSWORD})
     assert User.objects.get(pk=you.pk).check_password(PASSWORD)
 
