@@ -39,6 +39,7 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
     quick_timing,
     status_line,
 )
+from tests.stitchweb.settings_world import settings_pages  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 from tools.states_of_reviews import review_pages  # noqa: E402
@@ -293,6 +294,7 @@ def main() -> None:
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     pages |= review_pages(program.team, owner)
     pages |= models_pages(revision, owner)
+    pages |= settings_pages(program.team, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

@@ -6,9 +6,9 @@ from django.http import HttpRequest
 from ninja.errors import AuthorizationError
 from ninja.security import HttpBearer
 
-from stitchweb.api import limits
 from stitchweb.api.models import ApiToken, Scope
 from stitchweb.api.tokens import find
+from stitchweb.core.limits import count
 
 
 class Token(HttpBearer):
@@ -19,11 +19,11 @@ class Token(HttpBearer):
         self.scope = scope
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken | None:
-        """The token, or None for what is none. TooManyRequests, and AuthorizationError without the scope."""
+        """The token, or None for what is none. TooMany requests of one token, and AuthorizationError without the scope."""
         found = find(token)
         if found is None:
             return None
-        limits.count(found.pk)
+        count("api", request)
         if self.scope.value not in found.scopes:
             raise AuthorizationError(
                 message=f"The token {found.name!r} may not be used for this: it needs the scope {self.scope.value!r} and has"

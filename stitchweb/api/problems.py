@@ -17,7 +17,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import BaseModel
 
-from stitchweb.api.limits import TooManyRequests
+from stitchweb.core.limits import TooMany
 from stitchweb.core.trouble import trouble
 from stitchweb.core.withheld import Closed
 from stitchweb.programs.services import UploadRefused
@@ -66,6 +66,12 @@ class Problem(BaseModel):
 
 class Malformed(Exception):
     """The request does not fit the description. The message is for whoever wrote the program."""
+
+
+class TooManyStreams(Exception):
+    """The person watches as many runs at once as one may. The message is for them."""
+
+    retry_s = 15
 
 
 class KeyReused(Exception):
@@ -144,7 +150,7 @@ def _not_now(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem(request, 409, str(error))
 
 
-def _too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
+def _too_many(request: HttpRequest, error: TooMany | TooManyStreams) -> HttpResponse:
     return problem(request, 429, str(error), headers={"Retry-After": str(error.retry_s)})
 
 
@@ -182,7 +188,8 @@ _ANSWERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     ProjectRefused: _refused,
     KeyReused: _refused,
     Malformed: _malformed,
-    TooManyRequests: _too_many,
+    TooMany: _too_many,
+    TooManyStreams: _too_many,
     RequestDataTooBig: _too_large,
     TooManyFieldsSent: _too_large,
     TooManyFilesSent: _too_large,

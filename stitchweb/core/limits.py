@@ -43,6 +43,7 @@ def limits() -> dict[str, Limit]:
         "write": Limit(settings.WRITES_PER_MINUTE, 60, "send forms"),
         "upload": Limit(settings.UPLOAD_FORMS_PER_MINUTE, 60, "upload"),
         "link": Limit(settings.LINKS_PER_MINUTE, 60, "open shared links"),
+        "api": Limit(settings.API_PER_MINUTE, 60, "ask the API with one token"),
         "export": Limit(10, 3600, "export everything about yourself"),
     }
 

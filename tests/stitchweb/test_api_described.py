@@ -5,11 +5,14 @@ What is drawn is the same in every run. The slow test draws more of it, and othe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import schemathesis
+from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
 from schemathesis.config import SchemathesisConfig
 
 from stitchweb.api.models import Scope
@@ -50,10 +53,20 @@ def _described(examples: int, deterministic: bool) -> Any:
 
 
 @pytest.fixture
-def asked(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[int, int]]:
+def one_connection(db: None) -> Iterator[None]:
+    """The application closes the database's connection with each request, and would end the test's transaction by it."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def asked(one_connection: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[int, int]]:
     """A token of somebody who may do everything in a team with runs, and the keys that the stand-ins stand for."""
     settings.API_PER_MINUTE = 10**9
-    settings.UPLOADS_PER_HOUR = settings.RUNS_AT_ONCE = 10**6
+    settings.UPLOAD_FORMS_PER_MINUTE = settings.UPLOADS_PER_HOUR = settings.RUNS_AT_ONCE = 10**6
     monkeypatch.setattr(watch, "LONGEST_S", 0.0)  # a run that goes on would be watched for a quarter of an hour
     world = make_world()
     project = create_project(world.owner, world.team, Rubric.objects.get(key="kernels", version=1), "Norms")

@@ -22,6 +22,7 @@ from stitchweb.api.rest.schemas import (
     program_out,
     revision_out,
 )
+from stitchweb.core.limits import count
 from stitchweb.programs import permissions
 from stitchweb.programs.access import program_for, programs_for
 from stitchweb.programs.forms import ProgramForm, form_problems
@@ -58,6 +59,7 @@ def _plain(text: str) -> str:
 @router.post("/programs", auth=UPLOAD, url_name="programs", response={201: ProgramWithRevisions}, summary="Upload a program")
 def upload(request: HttpRequest, body: ProgramNew):
     """A program with its first revision. 422 says which line is wrong, and why; nothing is stored then."""
+    count("upload", request)
     return once(request, lambda: _uploaded(request, body))
 
 
@@ -101,6 +103,7 @@ def program(request: HttpRequest, pk: Id):
 )  # fmt: skip
 def add(request: HttpRequest, pk: Id, body: RevisionNew):
     """The next text of a program. A text that the program has already is not stored again: the answer is that revision."""
+    count("upload", request)
     found = program_for(request.user, pk, permissions.UPLOAD)
 
     def work() -> HttpResponse:

@@ -20,9 +20,8 @@ from ninja import Query, Router
 
 from agents.events import Event
 from stitchweb.api.auth import READ
-from stitchweb.api.limits import TooManyRequests
 from stitchweb.api.models import ApiToken
-from stitchweb.api.problems import Malformed
+from stitchweb.api.problems import Malformed, TooManyStreams
 from stitchweb.api.rest.runs import Id
 from stitchweb.api.rest.schemas import BIG, event_out
 from stitchweb.runs.access import may_watch, run_for
@@ -74,9 +73,7 @@ async def watch(
     token: ApiToken = request.auth  # type: ignore[attr-defined]
     run = await sync_to_async(run_for)(request.user, pk)
     if _open[token.user_id] >= MAX_STREAMS:
-        raise TooManyRequests(
-            f"You watch {MAX_STREAMS} runs already, as many as one person may at once. Close one of them.", round(BEAT_S)
-        )
+        raise TooManyStreams(f"You watch {MAX_STREAMS} runs already, as many as one person may at once. Close one of them.")
     return StreamingHttpResponse(
         _frames(token, run.pk, after),
         content_type="text/event-stream; charset=utf-8",
