@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from typing import Any
@@ -31,6 +32,10 @@ from tests.stitchweb import matrix
 from tests.stitchweb.matrix import Visit, Visits
 from tests.stitchweb.matrix.stage import SECRETS, Stage
 
+# What the policy of pages would refuse: a script or a style that does not come from a file, data blocks aside.
+INLINE = re.compile(
+    r"<script(?![^>]*\ssrc=)(?![^>]*type=\"application/json\")[^>]*>|<style|<[^>]+\s(?:style|on[a-z]+)=\"[^>]*>"
+)
 STRANGERS = {Who.ANONYMOUS, Who.OUTSIDER, Who.OPERATOR, Who.DEAD_LINK}
 
 
@@ -133,10 +138,14 @@ def faults(stage: Stage, doors: Doors, name: str, visit: Visit) -> Iterator[str]
                     yield f"{cell}: answers {answer.status_code}, should be open"
                 if not opened and wrote and not visit.writes:
                     yield f"LEAK {cell}: was refused and wrote: {wrote[0][:200]}"
+                if answer.streaming:
+                    continue
+                text = answer.content.decode(errors="replace")
                 # An operator's own pages name the teams of the site, and nothing that is theirs.
-                if who in STRANGERS and not (who is Who.OPERATOR and opened and does.who == OPERATORS) and not answer.streaming:
-                    text = answer.content.decode(errors="replace")
+                if who in STRANGERS and not (who is Who.OPERATOR and opened and does.who == OPERATORS):
                     yield from (f"LEAK {cell}: tells {secret}" for secret in SECRETS if secret in text)
+                if answer.get("Content-Type", "").startswith("text/html"):
+                    yield from (f"{cell}: inline {found[0]}" for found in INLINE.finditer(text))
 
 
 @pytest.fixture

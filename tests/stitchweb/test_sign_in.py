@@ -82,7 +82,7 @@ def test_many_attempts_from_one_address_are_refused_with_the_time_to_wait(ada: U
 def test_a_code_by_mail_lets_in(ada: User, client: Client) -> None:
     client.post("/account/login/code/", {"email": ada.email})
     assert mail.outbox[-1].to == [ada.email]
-    code = re.search(r"\b([A-Z0-9]{3}-?[A-Z0-9]{3})\b", mail.outbox[-1].body)
+    code = re.search(r"\b([A-Z0-9]{4}-[A-Z0-9]{4})\b", mail.outbox[-1].body)
     assert code, mail.outbox[-1].body
     client.post("/account/login/code/confirm/", {"code": code[1]})
     assert signed_in(client) == str(ada.pk)
@@ -120,7 +120,7 @@ def test_an_open_site_takes_everybody_once_the_address_is_proved(client: Client,
     new = User.objects.get(email="new@example.org")
     assert signed_in(client) is None
     assert not EmailAddress.objects.get(user=new).verified
-    code = re.search(r"\b([A-Z0-9]{3}-?[A-Z0-9]{3})\b", mail.outbox[-1].body)
+    code = re.search(r"\b([A-Z0-9]{4}-[A-Z0-9]{4})\b", mail.outbox[-1].body)
     assert code, mail.outbox[-1].body
     client.post("/account/confirm-email/", {"code": code[1]})
     assert signed_in(client) == str(new.pk)
