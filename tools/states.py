@@ -42,6 +42,7 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
 from tests.stitchweb.settings_world import settings_pages  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
+from tools.states_of_people import people_pages  # noqa: E402
 from tools.states_of_reviews import review_pages  # noqa: E402
 
 Pages = dict[str, tuple[str, str]]
@@ -294,6 +295,7 @@ def main() -> None:
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     pages |= review_pages(program.team, owner)
     pages |= models_pages(revision, owner)
+    pages |= people_pages(program.team, owner)
     pages |= settings_pages(program.team, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
