@@ -212,9 +212,10 @@ def _found(team: Team, owner: User) -> Pages:
     }  # fmt: skip
     kinds = ("decorative_kernel",)
     save_draft(tess, drafted.pk, Content(scores=scores, marks=(lines,), hack_level="minor", hack_types=kinds, comment="Half a"))
-    was = first.item
+    was, apart = first.item, create_project(owner, team, project.rubric, "With something lost")
+    set_reviewers(owner, apart, [gwen.pk])
     lost = Item.objects.create(
-        project=project, run=was.run, candidate="c99", sha256="9" * 64, skill=was.skill, why=was.why, rank=2, wanted=1, taken=1
+        project=apart, run=was.run, candidate="c99", sha256="9" * 64, skill=was.skill, why=was.why, rank=2, wanted=1, taken=1
     )
     gone = Assignment.objects.create(item=lost, user=gwen, slot=0, expires_at=timezone.now() + timedelta(hours=1))
     last = rows[-1].pk

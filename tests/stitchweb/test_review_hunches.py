@@ -110,6 +110,9 @@ def test_nothing_is_tried_on_what_is_submitted(desk: PageDesk, conveyor: Conveyo
     assert answer.status_code == 409
     assert "could be attached" in text_of(answer)
     assert "too late" in text_of(answer)
+    page = text_of(client.get(f"{place}hunch/"))
+    assert "You have scored this item" in page
+    assert "Have it checked" not in page
     assert not Hunch.objects.exists()
 
 
