@@ -21,6 +21,11 @@ from django.core.exceptions import ImproperlyConfigured
 KNOWN = ("github", "gitlab", "google", "microsoft", "openid_connect", "saml")
 
 
+def _fresh(name: str) -> dict[str, Any]:
+    """With a proof key (PKCE), so that a code that is caught on its way back is of no use; SAML has no codes."""
+    return {"APPS": []} if name == "saml" else {"APPS": [], "OAUTH_PKCE_ENABLED": True}
+
+
 def providers(file: Path | None) -> dict[str, dict[str, Any]]:
     """SOCIALACCOUNT_PROVIDERS of the file, {} without one. ImproperlyConfigured with a sentence for what is not understood."""
     if file is None:
@@ -42,5 +47,5 @@ def providers(file: Path | None) -> dict[str, dict[str, Any]]:
             raise ImproperlyConfigured(f"{file} has no client_id for {name}.")
         if name == "saml" and importlib.util.find_spec("onelogin") is None:
             raise ImproperlyConfigured(f"{file} wants SAML, which needs one more package: pip install 'django-allauth[saml]'.")
-        found.setdefault(name, {"APPS": []})["APPS"].append({key: value for key, value in row.items() if key != "provider"})
+        found.setdefault(name, _fresh(name))["APPS"].append({key: value for key, value in row.items() if key != "provider"})
     return found

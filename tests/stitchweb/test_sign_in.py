@@ -224,5 +224,5 @@ def test_a_file_of_providers_that_is_not_understood_stops_the_start(tmp_path: An
 def test_providers_of_a_file_are_those_that_allauth_gets(tmp_path: Any) -> None:
     file = tmp_path / "providers.json"
     file.write_text('[{"provider": "github", "client_id": "a", "secret": "b"}]')
-    assert providers(file) == {"github": {"APPS": [{"client_id": "a", "secret": "b"}]}}
+    assert providers(file) == {"github": {"APPS": [{"client_id": "a", "secret": "b"}], "OAUTH_PKCE_ENABLED": True}}
     assert providers(None) == {}
