@@ -260,7 +260,7 @@ def think(
     role = {"plan": state.options.planner, "code": state.options.coder, "decide": state.options.verifier}[step.kind]
     try:
         worker = engineer(role)
-        state = allotted(state, step.lane)
+        state = allotted(state, step)
         context = replace(context_of(state, blobs, say, cancelled), doors=doors, asked=asked, hands=hands, called=called)
     except (ValueError, KeyError, ImportError) as error:
         return Broken(

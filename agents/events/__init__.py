@@ -8,6 +8,7 @@ Payloads stay under 8 kB; anything bigger is a blob that the payload names. `eve
 
 from agents.events.coalesce import Coalescer
 from agents.events.folding import fold, fold_all
+from agents.events.sentences import stream_of
 from agents.events.shrink import storable
 from agents.events.telling import created, event_of_progress, events_of, events_of_progress, requested
 from agents.events.words import (
@@ -55,4 +56,5 @@ __all__ = [
     "replay_key",
     "requested",
     "storable",
+    "stream_of",
 ]

@@ -12,6 +12,11 @@ from agents.state import State, Step, Stop
 _WORK = {"code": "writing", "build": "building", "check": "checking", "time": "timing"}
 
 
+def stream_of(name: str, lane: int | None) -> str:
+    """The stream of a log that a step writes to: one per lane where several are under way."""
+    return name if lane is None else f"{name} {lane}"
+
+
 def doing_sentence(state: State) -> str:
     """What the run does now, for a person; empty when it does nothing."""
     step = next_step(state)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from agents.engineers import reads_text
 from agents.events.coalesce import pieces
 from agents.events.panels import analysis_view, candidate_payload, plan_payloads, profile_view, rows_apart, timing_payload
-from agents.events.sentences import doing_sentence, lane_lines
+from agents.events.sentences import doing_sentence, lane_lines, stream_of
 from agents.events.shrink import Payload, bounded, cut, plain
 from agents.events.words import ControlView, Event, EventKind, ResultView, RunHeader, StatusLine, UsageView
 from agents.loop.steering import refusal
@@ -104,7 +104,7 @@ def events_of_progress(progress: Progress, step: Step, state: State) -> list[tup
                 line = line.model_copy(update={"lanes": tuple(told)})
             return [("run.status", plain(line))]
         case "log":
-            stream = cut(str(given.get("stream") or "runner"), 40)
+            stream = stream_of(cut(str(given.get("stream") or "runner"), 40), step.lane)
             parts = list(pieces(str(given.get("text", "")))) or [""]
             return [("log.lines", {"stream": stream, "text": part}) for part in parts]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agents.loop.edit import change_todo
 from agents.loop.rules import beats_eager, confirmation_share, find, measured
-from agents.state import Budget, Candidate, Lane, Round, State, Status
+from agents.state import Budget, Candidate, Lane, Round, State, Status, Step
 
 LANE_TOKENS, LANE_DEVICE_S = 4000, 60.0  # with less per lane a round has fewer of them
 LEAST_DEVICE_S = 10.0  # with less a lane begins nothing more on a device
@@ -97,11 +97,12 @@ def device_left(lane: Lane) -> float | None:
     return None if lane.budget.device_s is None else lane.budget.device_s - lane.usage.device_s
 
 
-def allotted(state: State, number: int | None) -> State:
-    """The state as the Coder of a lane may see it: its budget leaves no more than the lane's share. None: as it is."""
-    if number is None or state.round is None:
+def allotted(state: State, step: Step) -> State:
+    """The state as the engineer of a step may see it: in a lane its budget leaves no more than the lane's share, and the step
+    is the lane's."""
+    if step.lane is None or state.round is None:
         return state
-    lane, used, budget = state.round.lanes[number - 1], state.usage, state.options.budget
+    lane, used, budget = state.round.lanes[step.lane - 1], state.usage, state.options.budget
     share, spent = lane.budget, lane.usage
     update: dict[str, object] = {}
     if budget.tokens is not None and share.tokens is not None:
@@ -112,4 +113,4 @@ def allotted(state: State, number: int | None) -> State:
     if budget.device_s is not None and (seconds := device_left(lane)) is not None:
         update["device_s"] = min(budget.device_s, used.device_s + max(0.0, seconds))
     options = state.options.model_copy(update={"budget": budget.model_copy(update=update)})
-    return state.model_copy(update={"options": options})
+    return state.model_copy(update={"options": options, "step": step.index})

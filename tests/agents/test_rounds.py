@@ -223,10 +223,11 @@ def test_a_round_is_as_wide_as_the_attempts_the_tokens_and_the_device_seconds_al
 def test_a_lanes_coder_sees_its_share_of_what_is_left(spent: int) -> None:
     run = begun(3, budget=Budget(tokens=30_000, money=3.0, device_s=303.0, wall_s=None))
     run.write(1, usage=Usage(tokens_in=spent, money=0.5))
-    seen = allotted(run.state, 2)
+    seen = allotted(run.state, run.step_of(2))
+    assert seen.step == run.step_of(2).index
     assert seen.options.budget.tokens == run.state.usage.tokens_in + 10_000
     assert seen.options.budget.money == pytest.approx(0.5 + 1.0)
-    assert allotted(run.state, None) is run.state
+    assert allotted(run.state, Step(index=0, kind="plan")) is run.state
     task = task_for(run.step_of(1), run.state, BLOBS)
     assert task.limits.wall_s == pytest.approx((303.0 - 2.0) / 3)  # the analysis and the profile took a second each
     assert task.limits.wall_s < STEP_LIMITS_S["build"]

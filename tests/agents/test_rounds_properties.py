@@ -100,7 +100,7 @@ class Wide(World):
 
     def spend(self, step: Step, state: State, worst: bool) -> Usage:
         """Up to everything that the engineer of the step may spend, which is what is left of the budget that it sees."""
-        seen, used = allotted(state, step.lane).options.budget, state.usage
+        seen, used = allotted(state, step).options.budget, state.usage
         tokens = 40 if seen.tokens is None else max(0, seen.tokens - used.tokens_in - used.tokens_out)
         money = 0.01 if seen.money is None else max(0.0, seen.money - used.money)
         return Usage(tokens_in=tokens if worst else min(tokens, 30), money=money if worst else min(money, 0.004))
