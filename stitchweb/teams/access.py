@@ -67,22 +67,3 @@ def require(user: Person, team_id: int, action: Action) -> Role:
         needed = f"{'an' if action.lowest[:1] in 'aeiou' else 'a'} {action.lowest}"
         raise PermissionDenied(f"You are {role} of this team and this needs {needed}. An owner can change your role.")
     return role
-
-
-class _Roles(frozenset[str]):
-    """For code that was begun before the table: goes when it takes actions (CONTRIBUTING.md, “How to add a permission”)."""
-
-    @property
-    def roles(self) -> frozenset[str]:
-        return self
-
-    @property
-    def lowest(self) -> str:
-        return next(role for role in ("viewer", "reviewer", "member", "maintainer", "owner") if role in self)
-
-
-EVERYBODY = _Roles(Role.values)
-WORKERS = _Roles({Role.OWNER, Role.MAINTAINER, Role.MEMBER})
-REVIEWERS = _Roles({Role.OWNER, Role.MAINTAINER, Role.REVIEWER})
-MANAGERS = _Roles({Role.OWNER, Role.MAINTAINER})
-require_role = require

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -41,7 +40,6 @@ from stitchweb.teams.models import User
 CHANGES = 100  # of the trail, on a page
 
 
-@login_required
 @require_safe
 def data_page(request: SignedIn, pk: int) -> HttpResponse:
     """Files in and out, gold items, and the version of the rubric, for those who manage the project."""
@@ -67,7 +65,6 @@ def _touches(here: Any, row: Any) -> list[tuple[str, list[str]]]:
     return list(found.items())
 
 
-@login_required
 @require_POST
 def import_candidates(request: SignedIn, pk: int) -> HttpResponse:
     """Bring in the candidates of a file."""
@@ -86,7 +83,6 @@ def import_candidates(request: SignedIn, pk: int) -> HttpResponse:
     return once(request, lambda: done(request, work, "review-data", pk))
 
 
-@login_required
 @require_POST
 def bring_gold(request: SignedIn, pk: int) -> HttpResponse:
     """Put the site's gold items into the queue."""
@@ -99,7 +95,6 @@ def bring_gold(request: SignedIn, pk: int) -> HttpResponse:
     return done(request, work, "review-data", pk)
 
 
-@login_required
 @require_POST
 def change_rubric(request: SignedIn, pk: int) -> HttpResponse:
     """Go on under a newer version of the rubric."""
@@ -119,7 +114,6 @@ def _labels(count: int) -> str:
     return "1 label is" if count == 1 else f"{count} labels are"
 
 
-@login_required
 @require_safe
 def probes_file(request: SignedIn, pk: int) -> HttpResponse:
     """All probes, as JSON lines, for those who manage the project."""
@@ -132,7 +126,6 @@ def probes_file(request: SignedIn, pk: int) -> HttpResponse:
     )
 
 
-@login_required
 @require_safe
 def labels_file(request: SignedIn, pk: int, form: str) -> HttpResponse:
     """All labels, as JSON lines or CSV, for those who manage the project."""
@@ -147,7 +140,6 @@ def labels_file(request: SignedIn, pk: int, form: str) -> HttpResponse:
     )
 
 
-@login_required
 @require_safe
 def trail(request: SignedIn, pk: int) -> HttpResponse:
     """Every change in a project, newest first. What reviewers did stands under their numbers."""
@@ -202,7 +194,6 @@ def _words(change: Change, side: dict[str, Any], name: str, names: dict[int, str
     return "–" if value in (None, "") else str(value)
 
 
-@login_required
 @require_safe
 def calibration(request: SignedIn, pk: int) -> HttpResponse:
     """Reviewers against the gold items: everybody for those who manage, oneself for a reviewer."""
@@ -226,7 +217,6 @@ def calibration(request: SignedIn, pk: int) -> HttpResponse:
     return render(request, "review/calibration.html", context)
 
 
-@login_required
 @require_POST
 def clear_reviewer(request: SignedIn, pk: int, number: int) -> HttpResponse:
     """Let a reviewer go on below the pass mark, or no more."""

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -24,7 +23,6 @@ from stitchweb.runs.permissions import START
 from stitchweb.teams.access import may
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def hunch_page(request: SignedIn, pk: int) -> HttpResponse:
     """The candidate's texts to change, and what came of earlier hunches; POST has the Verifier check the changed texts."""
@@ -77,14 +75,12 @@ def _listed(row: Assignment) -> dict[str, Any]:
     }
 
 
-@login_required
 @require_safe
 def hunch_list(request: SignedIn, pk: int) -> HttpResponse:
     """The list alone, which a page with a hunch under way asks for again."""
     return render(request, "review/hunches.html", _listed(assignment_for(request.user, pk)))
 
 
-@login_required
 @require_POST
 def keep_hunch(request: SignedIn, pk: int) -> HttpResponse:
     """`as`: candidate or probe. Leads to the run of a candidate, and back to where a probe was kept."""
@@ -101,7 +97,6 @@ def keep_hunch(request: SignedIn, pk: int) -> HttpResponse:
     return redirect("review-labels-of", row.item.project_id, row.item_id)
 
 
-@login_required
 @require_POST
 def attach_hunch(request: SignedIn, pk: int, number: int) -> HttpResponse:
     """Make a hunch evidence for a dimension, or for none."""

@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -58,7 +57,6 @@ def _subject(request: SignedIn, row: Assignment, *, profile: bool = True) -> Sub
     return subject
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def item_page(request: SignedIn, pk: int) -> HttpResponse:
     """The item to score, or what became of it. POST `act`: save, undo, mark, unmark, skip, submit; `Accept: application/json`
@@ -91,7 +89,6 @@ def _done(request: SignedIn, row: Assignment, label: GivenLabel, found: list[Pro
     return render(request, "review/done.html", context, status=status)
 
 
-@login_required
 @require_POST
 def revise_page(request: SignedIn, pk: int) -> HttpResponse:
     """Keep the one revision of a submitted review, with its reason."""
@@ -107,7 +104,6 @@ def revise_page(request: SignedIn, pk: int) -> HttpResponse:
     return redirect("review-item", row.pk)
 
 
-@login_required
 @require_POST
 def revise_draft(request: SignedIn, pk: int) -> JsonResponse:
     """Keep what is typed of the revision, for the page that sends it."""
@@ -116,7 +112,6 @@ def revise_draft(request: SignedIn, pk: int) -> JsonResponse:
     return kept(lambda: keep_revision(request.user, row.pk, label))
 
 
-@login_required
 @require_POST
 def remark(request: SignedIn, pk: int) -> HttpResponse:
     """Add to the discussion of an item that the person has scored."""
@@ -128,7 +123,6 @@ def remark(request: SignedIn, pk: int) -> HttpResponse:
     return done(request, work, "review-item", row.pk)
 
 
-@login_required
 @require_safe
 def code_panel(request: SignedIn, pk: int) -> HttpResponse:
     """The code alone, of another file or against another side."""
@@ -141,7 +135,6 @@ def code_panel(request: SignedIn, pk: int) -> HttpResponse:
     return render(request, "review/code.html", context | {"row": row, "subject": subject})
 
 
-@login_required
 @require_safe
 def profile_panel(request: SignedIn, pk: int) -> HttpResponse:
     """The profile alone, for the page that came without it."""

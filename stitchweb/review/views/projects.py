@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -40,7 +39,6 @@ from stitchweb.teams.access import may, members_for, teams_for
 SHOWN = 100
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_project(request: SignedIn) -> HttpResponse:
     """The form of a new project; sent, it leads to the project, which is empty."""
@@ -59,7 +57,6 @@ def _made(request: SignedIn, form: NewProject) -> HttpResponse:
     return redirect("review-project", project.pk)
 
 
-@login_required
 @require_safe
 def project_page(request: SignedIn, pk: int) -> HttpResponse:
     """Guidelines for everybody; progress, items, people and filters for those who manage it."""
@@ -104,7 +101,6 @@ def _managed(request: SignedIn, project: Project) -> dict[str, Any]:
     }
 
 
-@login_required
 @require_safe
 def agreement_page(request: SignedIn, pk: int) -> HttpResponse:
     """How far the reviewers agree, per dimension and pair, for those who manage the project."""
@@ -114,7 +110,6 @@ def agreement_page(request: SignedIn, pk: int) -> HttpResponse:
     return render(request, "review/agreement.html", context)
 
 
-@login_required
 @require_POST
 def change_project(request: SignedIn, pk: int) -> HttpResponse:
     """State, reservation and guidelines."""
@@ -132,7 +127,6 @@ def change_project(request: SignedIn, pk: int) -> HttpResponse:
     return redirect("review-project", pk)
 
 
-@login_required
 @require_POST
 def fill_project(request: SignedIn, pk: int) -> HttpResponse:
     """Look for candidates by the filters and put them into the queue."""
@@ -153,7 +147,6 @@ def fill_project(request: SignedIn, pk: int) -> HttpResponse:
     return redirect("review-project", pk)
 
 
-@login_required
 @require_POST
 def people_of_project(request: SignedIn, pk: int) -> HttpResponse:
     """Who scores from now on."""
@@ -172,7 +165,6 @@ def set_people(request: SignedIn, pk: int, act: Callable[..., None]) -> HttpResp
     return done(request, work, "review-project", pk)
 
 
-@login_required
 @require_POST
 def gold_of_item(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """Make an item one that everybody scores first, or an ordinary one again."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -34,7 +33,6 @@ from stitchweb.teams.access import teams_for
 RECENT = 12
 
 
-@login_required
 @require_safe
 def home(request: SignedIn) -> HttpResponse:
     """The person's queues, what they scored last, and the projects that they manage."""
@@ -74,7 +72,6 @@ def _counts(rows: QuerySet[Any], by: str) -> dict[int, int]:
     return dict(rows.values_list(by).annotate(Count("pk")))
 
 
-@login_required
 @require_POST
 def next_item(request: SignedIn, pk: int) -> HttpResponse:
     """Take the next item of a project and go there; back to the queues, with a sentence, when there is none.

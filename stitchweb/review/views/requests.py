@@ -17,7 +17,7 @@ Refused = (ProjectRefused, QueueRefused)
 
 
 class SignedIn(HttpRequest):
-    """What a view behind `login_required` gets."""
+    """What a view gets whose action needs a person."""
 
     user: User
 

@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -50,7 +49,6 @@ def relabel(rubric: RubricContent, skill: str, label: GivenLabel, found: list[Pr
     }
 
 
-@login_required
 @require_safe
 def disagreement(request: SignedIn, pk: int) -> HttpResponse:
     """Every item with labels that the person may read, the widest apart first. `?only=disputed` or `open` narrows it."""
@@ -96,7 +94,6 @@ def _row(request: SignedIn, sheet: Any, project: Project, verdict: str, *, whole
     }  # fmt: skip
 
 
-@login_required
 @require_POST
 def next_dispute(request: SignedIn, pk: int) -> HttpResponse:
     """To the next dispute that the person may settle; back, with a sentence, when there is none."""
@@ -110,7 +107,6 @@ def next_dispute(request: SignedIn, pk: int) -> HttpResponse:
     return redirect("review-labels-of", pk, item.pk)
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def labels_of_item(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """All labels of an item beside its code; POST gives it its final one. Verdict and author are hidden until it is settled."""
@@ -138,7 +134,6 @@ def _settle(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     return redirect("review-labels-of", pk, item_pk)
 
 
-@login_required
 @require_POST
 def final_draft(request: SignedIn, pk: int, item_pk: int) -> JsonResponse:
     """Keep what is typed of a final label, for the page that sends it."""
@@ -191,7 +186,6 @@ def _code(request: SignedIn, item: Item, subject: Subject, here: str) -> dict[st
     }
 
 
-@login_required
 @require_safe
 def labels_code(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """The code of an item with everybody's marks, of another file or against another side."""
@@ -204,7 +198,6 @@ def labels_code(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     return render(request, "review/code.html", {"subject": subject, **_code(request, item, subject, here)})
 
 
-@login_required
 @require_POST
 def remark(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     """Add to the discussion of an item, as one who settles or manages."""
@@ -215,7 +208,6 @@ def remark(request: SignedIn, pk: int, item_pk: int) -> HttpResponse:
     return done(request, work, "review-labels-of", pk, item_pk)
 
 
-@login_required
 @require_POST
 def adjudicators_of_project(request: SignedIn, pk: int) -> HttpResponse:
     """Who settles disputes from now on."""

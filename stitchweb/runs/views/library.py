@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.db.models import Exists, F, OuterRef, Q, Window
 from django.db.models.functions import RowNumber
 from django.http import Http404, HttpRequest, HttpResponse
@@ -74,7 +73,6 @@ def _wanted(user: Person, query: dict[str, str]) -> Any:
     return programs.order_by("-pk")
 
 
-@login_required
 @require_safe
 def library(request: HttpRequest) -> HttpResponse:
     """Programs of the person's teams with the best run of each, in sections that may be ranked."""
@@ -124,7 +122,6 @@ def _revision(program: Program, wanted: str) -> tuple[Revision, list[Revision]]:
     return revisions[0], revisions
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def program_page(request: HttpRequest, pk: int) -> HttpResponse:
     """A program's source, analysis and runs; POST starts a run of the shown revision, or its analysis."""
@@ -165,7 +162,6 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "programs/program.html", context, status=422 if wrong else 200)
 
 
-@login_required
 @require_safe
 def source_text(request: HttpRequest, pk: int) -> HttpResponse:
     """The text of a revision, as text."""
@@ -175,7 +171,6 @@ def source_text(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-@login_required
 @require_safe
 def suite_page(request: HttpRequest, pk: int) -> HttpResponse:
     """A suite's programs with their best runs, and fast_p per target and protocol over all of its programs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
@@ -52,7 +51,6 @@ def wishes_of(request: HttpRequest) -> dict[str, str]:
     return {key: request.GET[key] for key in ("against", "file", *WISHES) if key in request.GET}
 
 
-@login_required
 @require_safe
 def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Everything about a run, as of its newest event. `?candidate=c3` pins the panels to one candidate; to htmx, that
@@ -84,7 +82,6 @@ def _varying(response: HttpResponse) -> HttpResponse:
     return response
 
 
-@login_required
 @require_safe
 def diff_fragment(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     """The diff panel alone, against another side or of another file."""
@@ -94,7 +91,6 @@ def diff_fragment(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     return HttpResponse(renderer.candidate_panel("diff", view, known_candidate(view, cid), **wishes_of(request)))
 
 
-@login_required
 @require_safe
 def run_list(request: HttpRequest) -> HttpResponse:
     """Runs of the person's teams, newest first. Pages by key, so a long history costs no more than a short one."""

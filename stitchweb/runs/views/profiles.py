@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -27,7 +26,6 @@ from stitchweb.runs.spread import WISHES, spread
 
 
 @csrf_exempt  # so that nothing reads a body that is too large; `_profiles` is protected
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def profiles(request: HttpRequest) -> HttpResponse:
     """GET: the person's profiles and a form. POST: reads the reports and leads to their profile, or says why it cannot."""
@@ -64,7 +62,6 @@ def _list(request: HttpRequest, form: ReportForm, problems: list[Problem] | None
     return render(request, "runs/profiles.html", context, status=status)
 
 
-@login_required
 @require_safe
 def profile(request: HttpRequest, pk: int) -> HttpResponse:
     """One profile; `?before=PK` holds it against another of the person's. To htmx, the pictures alone."""
@@ -94,7 +91,6 @@ def _shown(row: ImportedProfile, before: ImportedProfile | None, wishes: dict[st
     return told | take_along(row.summary, lambda name: reverse("profile-file", args=[row.pk, name]), row.name)
 
 
-@login_required
 @require_safe
 def profile_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """The profile for another program: one of `carry.EXPORTS`, as an attachment."""
@@ -102,7 +98,6 @@ def profile_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     return answer(row.summary, name, row.name)
 
 
-@login_required
 @require_POST
 def profile_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Forgets it for good."""

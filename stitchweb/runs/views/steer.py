@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -35,7 +34,6 @@ def _data(kind: str, request: HttpRequest) -> dict[str, Any]:
     return {_ABOUT[kind]: request.POST.get(kind, "")[:40]} if kind in _ABOUT else {}
 
 
-@login_required
 @require_POST
 def steer(request: HttpRequest, pk: int) -> HttpResponse:
     """What a button asks for. The page learns of it by an event; without JavaScript by a reload."""
@@ -60,7 +58,6 @@ def _refused(request: HttpRequest, pk: int, refusal: ControlRefused) -> HttpResp
     return answer
 
 
-@login_required
 @require_POST
 def replay_check(request: HttpRequest, pk: int) -> HttpResponse:
     """`row=c3/KEY`: that draw of c3's check again. `cancel=c3/ID`: not any more. Both from the panel of checks."""
@@ -78,7 +75,6 @@ def replay_check(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('run', args=[pk])}?candidate={job.candidate}#checks-{job.candidate}")
 
 
-@login_required
 @require_POST
 def again(request: HttpRequest, pk: int) -> HttpResponse:
     """A new run of the same program with the same options; with `from=c3` it tries that candidate first."""
@@ -116,7 +112,6 @@ def _place(text: str | None, default: float) -> float:
         return default
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit_plan(request: HttpRequest, pk: int) -> HttpResponse:
     """The to-do list as a form: reorder, rename, drop, add; then save, or save and approve."""
@@ -153,7 +148,6 @@ def _posted_files(request: HttpRequest) -> dict[str, str]:
     return {path.strip(): text.replace("\r\n", "\n") for path, text in pairs if path.strip() and text.strip()}
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit_candidate(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     """Write a candidate by hand, starting from `cid`; it is built, checked and timed like any other.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.text import slugify
 from django.views.decorators.http import require_safe
@@ -24,7 +23,6 @@ def _text(text: str, name: str) -> HttpResponse:
     return response
 
 
-@login_required
 @require_safe
 def bundle_zip(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     """The candidate with its README, `verify.py` and `result.json`."""
@@ -42,7 +40,6 @@ def bundle_of(run: Run, cid: str) -> HttpResponse:
     return response
 
 
-@login_required
 @require_safe
 def file_text(request: HttpRequest, pk: int, cid: str, path: str) -> HttpResponse:
     """One file of a candidate as plain text."""
@@ -55,7 +52,6 @@ def file_text(request: HttpRequest, pk: int, cid: str, path: str) -> HttpRespons
     return _text(text, path.rsplit("/", 1)[-1])
 
 
-@login_required
 @require_safe
 def build_log(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     """The whole build log of a candidate as plain text."""
@@ -67,7 +63,6 @@ def build_log(request: HttpRequest, pk: int, cid: str) -> HttpResponse:
     return _text(readable(text), f"build-{cid}.log")
 
 
-@login_required
 @require_safe
 def profile_file(request: HttpRequest, pk: int, cid: str, name: str) -> HttpResponse:
     """The profile of a candidate, or of the `reference`, for another program: one of `carry.EXPORTS`, as an attachment."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
 from django.db import DatabaseError, transaction
@@ -39,7 +38,6 @@ MAX_SHOWN = 300  # characters of a line that is shown beside its mistake
 MAX_SUITE_RUNS = 40  # started at once from an upload; more are started from the suite's page
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
     """GET: an empty form, or one with `?example=NAME`, `?program=PK` or `?run=PK` in it. POST: create, then run or analyse.

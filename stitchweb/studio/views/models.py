@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -32,7 +31,6 @@ from stitchweb.teams.access import Person, may, teams_for
 from stitchweb.teams.models import Team
 
 
-@login_required
 @require_safe
 def first_team(request: HttpRequest) -> HttpResponse:
     """Leads to the models of the person's first team; says so where there is none."""
@@ -47,7 +45,6 @@ def context_of(user: Person, team: Team) -> dict[str, Any]:
     return {"section": "models", "team": team, "may_change": may(user, team.pk, CHANGE)}
 
 
-@login_required
 @require_safe
 def overview(request: HttpRequest, slug: str) -> HttpResponse:
     """Providers with their models, defaults per role, prompts."""
@@ -75,7 +72,6 @@ def _overview(request: HttpRequest, team: Team, form: DefaultsForm | None = None
     return render(request, "studio/models.html", context, status=422 if problems else 200)
 
 
-@login_required
 @require_POST
 def defaults(request: HttpRequest, slug: str) -> HttpResponse:
     """Who does each role of a new run."""
@@ -91,14 +87,12 @@ def defaults(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("team-models", team.slug)
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, slug: str, ident: str) -> HttpResponse:
     """Another model of a provider."""
     return _model_form(request, provider_to_change(request.user, slug, ident), None)
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Name, limits and prices of a model."""
@@ -125,7 +119,6 @@ def _model_form(request: HttpRequest, provider: Provider, model: TeamModel | Non
     return render(request, "studio/model.html", context, status=422 if problems else 200)
 
 
-@login_required
 @require_POST
 def remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The model is no choice any more. Runs under way go on with it as long as its provider is there."""
@@ -135,7 +128,6 @@ def remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("team-models", slug)
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def test(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """POST: one real question, put by the agent worker. GET: what came of it, a fragment that asks again while nothing has."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -29,7 +28,6 @@ from stitchweb.teams.models import Team
 MOST_RUNS = 30
 
 
-@login_required
 @require_safe
 def prompts(request: HttpRequest, slug: str) -> HttpResponse:
     """All prompts, and which of them are the team's own."""
@@ -43,7 +41,6 @@ def prompts(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "studio/prompts.html", context_of(request.user, team) | {"rows": rows})
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     """One prompt. POST with `action` save, reset or preview: then the text is shown as a model would get it, not stored."""

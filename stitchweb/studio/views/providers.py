@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
@@ -20,7 +19,6 @@ from stitchweb.studio.views.models import context_of
 
 @sensitive_post_parameters("key")
 @sensitive_variables("form")
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, slug: str) -> HttpResponse:
     """A hosted service or a server of one's own, with its key."""
@@ -43,7 +41,6 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "studio/provider_new.html", context, status=422 if problems else 200)
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, slug: str, ident: str) -> HttpResponse:
     """Name and base URL, with the forms of the key and of the end beside them."""
@@ -77,7 +74,6 @@ def _page(request: HttpRequest, provider: Provider, form: ProviderForm, problems
 
 @sensitive_post_parameters("key")
 @sensitive_variables("form")
-@login_required
 @require_POST
 def key(request: HttpRequest, slug: str, ident: str) -> HttpResponse:
     """Another key in the place of the one that is there, or none."""
@@ -100,7 +96,6 @@ def key(request: HttpRequest, slug: str, ident: str) -> HttpResponse:
     return _page(request, provider, ProviderForm(None, provider), problems)
 
 
-@login_required
 @require_POST
 def remove(request: HttpRequest, slug: str, ident: str) -> HttpResponse:
     """The provider with its key and models is gone; runs under way that ask it are told so at their next question."""

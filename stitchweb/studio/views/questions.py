@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -33,7 +32,6 @@ def _context(run: Run) -> dict[str, Any]:
     return {"section": "runs", "run": run.pk, "name": run.name, "team": run.team, "program": run.revision.program}
 
 
-@login_required
 @require_safe
 def questions(request: HttpRequest, pk: int) -> HttpResponse:
     """All questions of a run, the newest first; pages by key."""
@@ -48,7 +46,6 @@ def questions(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "studio/questions.html", _context(run) | {"rows": shown, "more": more, "later": bool(before)})
 
 
-@login_required
 @require_safe
 def question(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """One question with its answer, word for word but for what looks like a key."""
