@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 TASK = "gpu_runner.perform"
-PRESENT = "stitchweb.runner_present"  # what a runner says into the agents' queue, so that one without a job shows, too
-PRESENT_EVERY_S = 30.0
+PRESENT_EVERY_S = 10.0  # a runner says this often that it is there, and learns whether it is to take jobs
 AGENTS_QUEUE = "agents"
+PRIORITY = b"\x06\x16"  # between a queue's name and a priority, in the names of the lists behind it
+# What Celery's worker says to the broker: found by running one with none of them and reading the broker's own log of refusals.
+COMMANDS = (
+    "auth", "hello", "ping", "select", "client|setinfo", "client|setname", "brpop", "lpush", "rpush", "llen", "multi", "exec",
+    "discard", "watch", "unwatch", "zadd", "zrem", "zrange", "hset", "hget", "hdel", "set", "get", "pexpire", "evalsha",
+    "script|load", "eval", "del",
+)  # fmt: skip
 SOFT_LIMIT_S = 1080  # above the longest step (a confirmation, 900 s) and what starting and reporting take
 HARD_LIMIT_S = 1200
 VISIBILITY_S = 3 * HARD_LIMIT_S  # a message unacknowledged for so long comes again; much shorter would run long tasks twice
@@ -19,8 +26,28 @@ def celery_url(url: str) -> str:
     return f"redis+socket://{url.removeprefix('unix://')}" if url.startswith("unix://") else url
 
 
-def celery_settings(url: str) -> dict[str, Any]:
-    """Celery settings for sender and worker alike."""
+def unacked_keys(account: str) -> dict[str, str]:
+    """Where a runner's deliveries lie until they are acknowledged. By default all workers of a broker share these keys, and
+    with them could read what every other one is doing."""
+    names = ("unacked", "unacked_index", "unacked_mutex")
+    return {f"{name}_key": f"{name}:{account}" for name in names}
+
+
+def access_rules(account: str, queues: Sequence[str]) -> list[str | bytes]:
+    """The rules of `ACL SETUSER` for a runner: its own queues, its own unacknowledged deliveries, no channel, and of the
+    commands those that a worker needs.
+
+    It can put messages into its own queues, as one that stops gives back what it took. They are doorbells: what a job is, and
+    whether it is to be had, only the site's endpoint says.
+    """
+    keys: list[str | bytes] = [f"~{key}" for key in unacked_keys(account).values()]
+    for queue in queues:
+        keys += [f"~{queue}", b"~" + queue.encode() + PRIORITY + b"*"]
+    return ["resetkeys", "resetchannels", "-@all", *keys, *(f"+{command}" for command in COMMANDS)]
+
+
+def celery_settings(url: str, account: str = "") -> dict[str, Any]:
+    """Celery settings for sender and worker alike. `account`: of a runner, which keeps its deliveries to itself."""
     return {
         "broker_url": celery_url(url),
         # Results live in rows of the shop, sent over HTTP; a result backend would only repeat them.
@@ -47,7 +74,10 @@ def celery_settings(url: str) -> dict[str, Any]:
             # A sender inside a web request must learn quickly that the broker is away; the sweeper sends again.
             "socket_connect_timeout": 2,
             "socket_keepalive": True,
+            # A network that is cut sends no farewell: without these a worker would wait for an answer for two hours.
+            "socket_keepalive_options": {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3},
             "health_check_interval": 25,
+            **(unacked_keys(account) if account else {}),
         },
         "task_publish_retry_policy": {"max_retries": 1, "interval_start": 0.1, "interval_step": 0, "interval_max": 0.1},
         "broker_connection_retry_on_startup": True,
@@ -60,6 +90,8 @@ def celery_settings(url: str) -> dict[str, Any]:
         "task_create_missing_queues": False,
         "worker_hijack_root_logger": False,
         "worker_send_task_events": False,
+        # Nobody commands a worker through the broker; whoever could, could stop them all.
+        "worker_enable_remote_control": False,
     }
 
 

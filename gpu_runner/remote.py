@@ -1,4 +1,5 @@
-"""A runner's side of the job endpoint: claim a job, stream its progress, deliver its report. Plain HTTP, standard library only.
+"""A runner's side of the site: join it, say that one is there, claim a job, stream its progress, deliver its report. Plain
+HTTP, standard library only.
 
 The web process may be away at any moment. Progress is buffered (bounded, logs shortened first) and sent again with growing
 pauses; the report is repeated until it is accepted or the job has become somebody else's.
@@ -8,11 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import deque
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from gpu_runner.contracts import Progress
@@ -31,19 +35,93 @@ MAX_FAILED = 12  # answers of 500 to one report, about a minute and a half: long
 
 
 class Gone(Exception):
-    """The job is done, cancelled or somebody else's: nothing more is wanted from this runner."""
+    """The job is done, cancelled or somebody else's: nothing more is wanted from this runner. `status`: of the answer."""
+
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class NotTaken(Exception):
+    """The site does not let this runner in. The message is the site's own sentence."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a runner knows of the site that it joined. `broker`: empty where REDIS_URL names it; `user`: its account there."""
+
+    site: str
+    name: str
+    secret: str
+    queues: tuple[str, ...]
+    broker: str = ""
+    user: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Account:
+        """From a file that `write` made. OSError, or ValueError when it is something else."""
+        try:
+            fields = json.loads(path.read_text())
+            return cls(**fields | {"queues": tuple(fields["queues"])})
+        except (TypeError, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is not a runner's account: {error}. Remove it and join again.") from error
+
+    def write(self, path: Path) -> None:
+        """For its owner alone: whoever reads it can take this runner's jobs."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(asdict(self), file)
+
+
+def join(site: str, token: str, name: str) -> Account:
+    """Spend a joining token. NotTaken with the site's sentence; OSError while the site cannot be reached."""
+    site = site.rstrip("/")
+    answer = _ask(f"{site}/runners/join", {"token": token, "name": name}, {})
+    return Account(site=site, **answer | {"queues": tuple(answer["queues"])})
+
+
+def present(account: Account, said: dict[str, Any]) -> str:
+    """Say that the runner is there. What it is to do: `active`, or why it takes nothing. NotTaken when it was removed."""
+    headers = {"X-Runner-Secret": account.secret}
+    return str(_ask(f"{account.site}/runners/present", {"name": account.name, **said}, headers)["state"])
+
+
+def _ask(address: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    if not address.startswith(("http://", "https://")):
+        raise NotTaken(f"{address} is no address of a site: it begins with https:// or http://.")
+    headers = {"Content-Type": "application/json"} | headers
+    request = urllib.request.Request(address, data=json.dumps(body).encode(), headers=headers, method="POST")  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310  http or https, see above
+            answer = json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        if error.code not in (400, 401, 403, 404, 409, 410):
+            raise
+        try:
+            sentence = str(json.loads(error.read())["error"])
+        except (ValueError, KeyError, TypeError):
+            sentence = f"{address} answered {error.code}: is it the address of a StitchWeb site?"
+        raise NotTaken(sentence) from error
+    except ValueError as error:
+        raise NotTaken(f"{address} did not answer in JSON: is it the address of a StitchWeb site?") from error
+    if not isinstance(answer, dict):
+        raise NotTaken(f"{address} did not answer as a site does.")
+    return answer
 
 
 class JobClient:
-    """One job of the endpoint `base` (…/jobs/17). Thread-safe; `close` ends the sender thread.
+    """One job of the endpoint `base` (…/jobs/17), for the runner of that name and secret. Thread-safe; `close` ends the sender
+    thread.
 
-    `cancelled` is set when the endpoint's answer said so, or when the job is gone.
+    `cancelled` is set when the endpoint's answer said so, or when the job is gone; `refused` when the runner itself is not to
+    take jobs.
     """
 
-    def __init__(self, base: str, token: str, worker: str) -> None:
+    def __init__(self, base: str, token: str, worker: str, secret: str) -> None:
         self._base = base.rstrip("/")
         self._token = token
         self._worker = worker
+        self._secret = secret
         self._claim = ""
         self._buffer: deque[Progress] = deque()
         self._batch = 0
@@ -53,6 +131,7 @@ class JobClient:
         self._thread: threading.Thread | None = None
         self.cancelled = threading.Event()
         self.gone = False
+        self.refused = False
 
     def claim(self) -> bool:
         """Take the job. False when it is not to be had (done, cancelled, or claimed by a living runner)."""
@@ -61,7 +140,8 @@ class JobClient:
         while True:
             try:
                 answer = self._post("claim", {"worker": self._worker})
-            except Gone:
+            except Gone as gone:
+                self.refused = gone.status in (401, 423)
                 return False
             except OSError as error:
                 if time.monotonic() > deadline:
@@ -183,6 +263,8 @@ class JobClient:
         """POST and answer. Gone for a final no; OSError (as urllib raises) for everything worth another try."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        if action == "claim":
+            headers["X-Runner-Secret"] = self._secret
         if isinstance(body, bytes):
             headers |= {"Content-Type": "application/octet-stream", "X-Claim": self._claim}
         request = urllib.request.Request(f"{self._base}/{action}", data=data, headers=headers, method="POST")  # noqa: S310
@@ -191,8 +273,8 @@ class JobClient:
                 answer = json.loads(response.read() or b"{}")
                 return answer if isinstance(answer, dict) else {}
         except urllib.error.HTTPError as error:
-            if error.code in (401, 403, 404, 409, 410):
-                raise Gone(f"{self._base}/{action} answered {error.code}") from error
+            if error.code in (401, 403, 404, 409, 410, 423):
+                raise Gone(f"{self._base}/{action} answered {error.code}", error.code) from error
             raise
         except ValueError as error:
             raise OSError(f"{self._base}/{action} did not answer in JSON") from error

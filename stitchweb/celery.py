@@ -14,8 +14,9 @@ from django.conf import settings  # noqa: E402
 
 
 def queue(name: str) -> Queue:
-    """A queue of that name. A routing key of its own: by default all queues would share one, and with it their messages."""
-    return Queue(name, Exchange("stitchweb"), routing_key=name)
+    """A queue of that name, reached by it. Not declared, as runners may not: it would be bound to an exchange, and who may bind
+    could have others' messages."""
+    return Queue(name, Exchange("stitchweb"), routing_key=name, no_declare=True)
 
 
 app = Celery("stitchweb")

@@ -49,6 +49,12 @@ _ADDRESS = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST  # noqa: S104
 SITE_URL = env.text(
     "SITE_URL", f"http://{_ADDRESS}:{PORT}", "Where people reach the site: begins printed links.", shown="`http://HOST:PORT`"
 ).rstrip("/")
+RUNNER_BROKER_URL = env.text(
+    "RUNNER_BROKER_URL",
+    "",
+    "Where runner hosts reach the broker, without user and password; each gets an account of its own.",
+    shown="as `REDIS_URL`",
+)
 TIME_ZONE = env.text("TIME_ZONE", "UTC", "Time zone of the times shown.")
 
 # Security
@@ -111,10 +117,33 @@ WEBHOOK_SERVERS = env.words(
     (),
     "Servers at inner addresses that web hooks may tell: as in `MODEL_SERVERS`. Public addresses need no entry.",
 )
+QUARANTINE_AFTER = env.number(
+    "QUARANTINE_AFTER", 5, "Jobs that fail in a row on one runner, by no fault of a program, until it takes no more.", low=1
+)
 SANDBOX = env.choice("SANDBOX", "", SANDBOX_KINDS, "What runners isolate programs with. `unsafe`: nothing, with a banner.")
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), "How much the processes say.")
+LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"), "A line of text, or of JSON with the ids of run, step and job.")
+METRICS_TOKEN = env.secret(
+    "METRICS_TOKEN", "What Prometheus sends as a bearer token to `/metrics`.", shown="only this machine may ask, and no proxy"
+)
+OTEL_ENDPOINT = env.text(
+    "OTEL_ENDPOINT", "", "Where spans are sent, `http://host:4318`; needs the packages of OpenTelemetry.", shown="nowhere"
+)
+KEEP_EVENTS_DAYS = env.number(
+    "KEEP_EVENTS_DAYS", 0, "After so many days the log of an ended run is folded away; 0: never.", low=0, high=36500
+)
+KEEP_FILES_DAYS = env.number(
+    "KEEP_FILES_DAYS", 0, "After so many days the profiler reports of an ended run are deleted; 0: never.", low=0, high=36500
+)
+KEEP_DRAFTS_DAYS = env.number(
+    "KEEP_DRAFTS_DAYS", 0, "After so many days without a change a review's draft is deleted; 0: never.", low=0, high=36500
+)
 
 TESTING = "pytest" in sys.modules
+METRICS_DIR = DATA_DIR / "metrics"
+if not TESTING:
+    # Prometheus' library reads it from the environment alone, when it is imported.
+    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(METRICS_DIR))  # noqa: TID251
 # What a runner that `manage.py up` starts may know: where programs are, and its own settings. No secret of the site.
 _OF_RUNNERS = re.compile(
     r"^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|XDG_\w+|LD_LIBRARY_PATH|CUDA_\w+|OMP_\w+|RUNNER_\w+|SANDBOX)$"
@@ -152,6 +181,7 @@ INSTALLED_APPS = [
     "stitchweb.review",
     "stitchweb.sharing",
     "stitchweb.studio",
+    "stitchweb.operate",
     "stitchweb.datasets",
     "stitchweb.notify",
     "stitchweb.api",
@@ -290,9 +320,12 @@ CHANNEL_LAYERS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "json": {"()": "stitchweb.core.logs.JsonLines"},
+    },
     "filters": {"broker-away": {"()": "stitchweb.core.logs.BrokerAway"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "channels_redis.pubsub": {"filters": ["broker-away"]},

@@ -9,9 +9,11 @@ from stitchweb.core.health import health
 urlpatterns = [
     path("health/", health, name="health"),
     path("jobs/", include("stitchweb.runs.job_urls")),
+    path("runners/", include("stitchweb.runs.host_urls")),
     path("", include("stitchweb.teams.urls")),
     path("", include("stitchweb.gallery.urls")),
     path("", include("stitchweb.studio.urls")),
+    path("", include("stitchweb.operate.urls")),
     path("", include("stitchweb.notify.urls")),
     path("", include("stitchweb.api.urls")),
     path("review/", include("stitchweb.review.urls")),

@@ -1,9 +1,45 @@
-"""What the log keeps of libraries that say too much."""
+"""How the log is written: as lines of text or of JSON, with the ids of what is being worked on; and what it keeps of libraries
+that say too much."""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+_about: ContextVar[dict[str, Any]] = ContextVar("about", default={})  # noqa: B039  never changed in place
+
+
+@contextmanager
+def about(**ids: Any) -> Iterator[None]:
+    """What is logged within carries these ids: `run`, `step`, `job`. Those of a block around it stay."""
+    token = _about.set(_about.get() | ids)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: at, level, logger, said, the ids, and the stack of an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "said": record.getMessage(),
+            **_about.get(),
+        }
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False, default=str)
+
 
 EVERY_S = 60.0
 

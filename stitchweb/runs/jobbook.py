@@ -19,8 +19,8 @@ from agents.state import Step
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CheckTask, Progress, Report, Task
 from stitchweb.programs.models import AnalysisState, Revision
-from stitchweb.runs import dispatch, events, replays, runners
-from stitchweb.runs.models import RESTING, Job, JobState, Run
+from stitchweb.runs import dispatch, events, hosts, replays, runners
+from stitchweb.runs.models import RESTING, Job, JobState, Run, Runner, RunnerState
 from stitchweb.runs.models import Event as EventRow
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,10 @@ _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 
 class JobGone(Exception):
     """Nothing is wanted of this runner any more: the job is done, cancelled, or another's."""
+
+
+class NotNow(Exception):
+    """The job is there, and this runner is to take none. The message is for its log."""
 
 
 # ---- birth
@@ -83,6 +87,8 @@ def why_waiting(job: Job, there: dict[str, bool]) -> str:
     target = job.queue.removeprefix("run.")
     what = "It is done" if job.replays or job.run_id is None else "The run goes on"
     if job.queue not in there:
+        if resting := runners.resting(job.queue):
+            return f"{resting} {what} as soon as one takes jobs again."
         return f"No runner for {target} is there. {what} as soon as one is started."
     if not there[job.queue]:
         return f"The runner for {target} is starting. {what} as soon as it is there."
@@ -124,8 +130,7 @@ def send_on_commit(job: Job) -> None:
 
 def send(job: Job) -> None:
     """Put the job's message into its queue. The row notes it, so that the sweeper knows what never left."""
-    message = {"id": job.pk, "endpoint": f"{settings.JOB_ENDPOINT}/jobs/{job.pk}", "token": token_of(job.pk), "task": job.task}
-    dispatch.send(TASK, job.queue, job=message)
+    dispatch.send(TASK, job.queue, job={"id": job.pk, "token": token_of(job.pk), "task": job.task})
     Job.objects.filter(pk=job.pk).update(sent_at=timezone.now(), sends=job.sends + 1)
 
 
@@ -143,18 +148,22 @@ def cancel_open(run: Run) -> None:
 # ---- the runner's side
 
 
-def claim(job_id: int, worker: str) -> str:
-    """Give the job to a runner; the answer is its claim. JobGone when it is not to be had. One conditional UPDATE decides."""
+def claim(job_id: int, runner: Runner) -> str:
+    """Give the job to a runner; the answer is its claim. JobGone when it is not to be had, NotNow when it is not to be had by
+    this one: then it is sent again for another. One conditional UPDATE decides."""
     now, mine = timezone.now(), uuid.uuid4().hex
+    if runner.state != RunnerState.ACTIVE:
+        Job.objects.filter(pk=job_id, state=JobState.QUEUED).update(sent_at=None)
+        raise NotNow(f"The runner {runner.name} is {runner.state} and takes no jobs.")
     with transaction.atomic():
         job, run = locked(job_id)
         silent = job.state == JobState.CLAIMED and job.lease_expires is not None and job.lease_expires < now
         free = job.state == JobState.QUEUED or silent
-        if not free:
+        if not free or job.queue not in runner.queues:
             raise JobGone
         was_waiting = job.state == JobState.QUEUED
         job.state, job.claim, job.claims, job.batches = JobState.CLAIMED, mine, job.claims + 1, 0
-        job.worker, job.claimed_at, job.lease_expires = worker[:120], now, _term(now)
+        job.worker, job.claimed_at, job.lease_expires = runner.name, now, _term(now)
         job.save()
         runners.works(job)
         if job.analyses:
@@ -225,6 +234,10 @@ def report(job_id: int, mine: str, body: dict[str, Any] | None, error: str, seco
     job.report, job.error, job.seconds = body, storable(error)[:4000], max(0.0, seconds)
     job.done_at, job.lease_expires = timezone.now(), None
     job.save()
+    if body is not None:
+        hosts.did_well(job.worker)
+    elif not (run is not None and run.cancel_requested_at):
+        hosts.failed(job.worker, job.error)
     settle(job, run)
 
 

@@ -1,7 +1,8 @@
 """The job endpoint: what runners say over HTTP. No session, no cookie: a signed token that speaks for one job.
 
-Answers: 200 with JSON; 401 without a good token; 410 when nothing is wanted of this runner any more (it stops); 413 and 400
-for what is too large or not understood. Anything else is worth another try.
+Answers: 200 with JSON; 401 without a good token, or to an unknown runner; 423 to a runner that is to take no jobs now; 410
+when nothing is wanted of this runner any more (it stops); 413 and 400 for what is too large or not understood. Anything else
+is worth another try.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from stitchweb.runs import jobbook
+from stitchweb.core.logs import about
+from stitchweb.core.tracing import span
+from stitchweb.runs import hosts, jobbook
 from stitchweb.runs.models import Artifact, Job, JobState
 
 MAX_BODY = 32 * 1024 * 1024  # of a report: a graph of a large model has some megabytes
@@ -45,7 +48,12 @@ def endpoint(view: Callable[..., dict[str, Any]]) -> Callable[..., JsonResponse]
         if scheme != "Bearer" or jobbook.job_of(token) != pk:
             return JsonResponse({"error": "The token does not speak for this job."}, status=401)
         try:
-            return JsonResponse(view(request, pk, **more))
+            with about(job=pk), span(f"job.{view.__name__}", job=pk):
+                return JsonResponse(view(request, pk, **more))
+        except hosts.Unknown as sentence:
+            return JsonResponse({"error": str(sentence)}, status=401)
+        except jobbook.NotNow as sentence:
+            return JsonResponse({"error": str(sentence)}, status=423)
         except jobbook.JobGone:
             return JsonResponse({"error": "Nothing is wanted of this job any more.", "cancel": True}, status=410)
         except Bad as bad:
@@ -56,30 +64,31 @@ def endpoint(view: Callable[..., dict[str, Any]]) -> Callable[..., JsonResponse]
 
 @endpoint
 def claim(request: HttpRequest, pk: int) -> dict[str, Any]:
-    """{"worker"} → {"claim"}."""
-    return {"claim": jobbook.claim(pk, _text(_body(request), "worker"))}
+    """{"worker"} and the header X-Runner-Secret → {"claim"}."""
+    runner = hosts.known(text_of(body_of(request), "worker"), request.headers.get("X-Runner-Secret", ""))
+    return {"claim": jobbook.claim(pk, runner)}
 
 
 @endpoint
 def progress(request: HttpRequest, pk: int) -> dict[str, Any]:
     """{"claim", "batch", "messages"} → {"cancel"}. Renews the lease; an empty batch is a heartbeat."""
-    body = _body(request)
+    body = body_of(request)
     batch, messages = body.get("batch"), body.get("messages")
     if not isinstance(batch, int) or not isinstance(messages, list):
         raise Bad("A batch needs its number and a list of messages.")
-    return {"cancel": jobbook.progress(pk, _text(body, "claim"), batch, messages)}
+    return {"cancel": jobbook.progress(pk, text_of(body, "claim"), batch, messages)}
 
 
 @endpoint
 def report(request: HttpRequest, pk: int) -> dict[str, Any]:
     """{"claim", "report" or "error", "seconds"} → {}. Accepted once; the same again is answered alike."""
-    body = _body(request)
+    body = body_of(request)
     out, seconds = body.get("report"), body.get("seconds", 0.0)
     if out is not None and not isinstance(out, dict):
         raise Bad("A report is an object.")
     if not isinstance(seconds, int | float):
         raise Bad("The seconds are a number.")
-    jobbook.report(pk, _text(body, "claim"), out, str(body.get("error") or ""), float(seconds))
+    jobbook.report(pk, text_of(body, "claim"), out, str(body.get("error") or ""), float(seconds))
     return {}
 
 
@@ -97,7 +106,8 @@ def artifact(request: HttpRequest, pk: int, name: str) -> dict[str, Any]:
     return {}
 
 
-def _body(request: HttpRequest) -> dict[str, Any]:
+def body_of(request: HttpRequest) -> dict[str, Any]:
+    """The JSON object that was sent. Bad for anything else."""
     try:
         body = json.loads(_read(request, MAX_BODY))
     except (ValueError, RecursionError):
@@ -114,7 +124,8 @@ def _read(request: HttpRequest, limit: int) -> bytes:
     return data
 
 
-def _text(body: dict[str, Any], name: str) -> str:
+def text_of(body: dict[str, Any], name: str) -> str:
+    """A field that must be there. Bad when it is not."""
     value = body.get(name)
     if not isinstance(value, str) or not value:
         raise Bad(f"The field {name!r} is missing.")

@@ -1,4 +1,4 @@
-"""Run, Event, Snapshot, Control, Job, Runner, Blob, Artifact and ImportedProfile."""
+"""Run, Event, Snapshot, Control, Job, Runner, JoinToken, Quota, Blob, Artifact and ImportedProfile."""
 
 from __future__ import annotations
 
@@ -64,6 +64,9 @@ class Run(models.Model):
     best = models.CharField(max_length=20, blank=True)
     coverage = models.FloatField(null=True, blank=True)  # share of the best's time in its own kernels, 0 to 1
     candidates = models.PositiveIntegerField(default=0)
+    device_s = models.FloatField(default=0.0)  # the hands were busy for it
+    tokens = models.PositiveBigIntegerField(default=0)  # of models, in and out
+    money = models.FloatField(default=0.0)
     stop_cause = models.CharField(max_length=40, blank=True)
     sentence = models.TextField(blank=True)
     synthetic = models.BooleanField(default=False)
@@ -246,19 +249,73 @@ class Job(models.Model):
         return self.run_id is not None and self.step is None
 
 
-class Runner(models.Model):
-    """A runner that said it is there, under the name that its jobs have in `worker`. Forgotten a week after its last word.
+class RunnerState(models.TextChoices):
+    ACTIVE = "active"
+    DRAINING = "draining"  # ends what it does and takes nothing new
+    QUARANTINED = "quarantined"  # the same, for what went wrong on it
 
-    `starting`: it has said nothing yet, but was started at `heard_at`.
+
+class Runner(models.Model):
+    """A runner: one process on one device, under the name that its jobs have in `worker`. It may claim jobs of its queues.
+
+    `secret_sha256`: the digest of what it proves itself with, to the site and to the broker, where its account is `account`
+    (empty: it came with the site and uses the site's own). `starting`: it has said nothing yet, but was started at `heard_at`.
+    `about`: its device, as `DeviceInfo`; `health`: why it cannot work, in its own words; `use`: how busy it is, 0 to 1 each.
+    `failures`: jobs that failed on it since the last one that did not. One that never joined is forgotten a week after its last
+    word.
     """
 
     name = models.CharField(max_length=120, primary_key=True)
     queues = models.JSONField(default=list)
     heard_at = models.DateTimeField()
     starting = models.BooleanField(default=False)
+    secret_sha256 = models.CharField(max_length=64, blank=True)
+    account = models.CharField(max_length=40, blank=True)
+    state = models.CharField(max_length=12, choices=RunnerState.choices, default=RunnerState.ACTIVE)
+    reason = models.TextField(blank=True)  # of a state other than active
+    changed_by = models.CharField(max_length=120, blank=True)
+    changed_at = models.DateTimeField(null=True, blank=True)
+    failures = models.PositiveSmallIntegerField(default=0)
+    last_error = models.TextField(blank=True)
+    last_error_at = models.DateTimeField(null=True, blank=True)
+    about = models.JSONField(default=dict)
+    health = models.TextField(blank=True)
+    use = models.JSONField(default=dict)
+    joined_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return self.name
+
+
+class JoinToken(models.Model):
+    """The right to join one runner to the site, once. Only the digest of the token is kept."""
+
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    queues = models.JSONField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    runner = models.CharField(max_length=120, blank=True)  # who joined with it
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"token for {', '.join(self.queues)}"
+
+
+class Quota(models.Model):
+    """What a team may have under way, and spend in a calendar month (UTC). None: no bound. `device_s`: seconds of runners."""
+
+    team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="quota")
+    runs = models.PositiveIntegerField(null=True, blank=True)  # under way at once
+    device_s = models.FloatField(null=True, blank=True)
+    tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    money = models.FloatField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"quota of {self.team_id}"
 
 
 class Blob(models.Model):

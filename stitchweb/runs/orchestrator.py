@@ -25,6 +25,8 @@ from agents.state import Control as ControlRequest
 from agents.steps import outcome_of, task_for, think
 from gpu_runner.contracts import Report
 from gpu_runner.hands import Cancelled
+from stitchweb.core.logs import about
+from stitchweb.core.tracing import span
 from stitchweb.llm.doors import team_doors
 from stitchweb.runs import events, jobbook
 from stitchweb.runs.blobs import RunBlobs
@@ -47,11 +49,12 @@ def advance(run_id: int) -> None:
     lease = acquire(run_id)
     if lease is None:
         return
-    with heartbeat(lease):
+    with about(run=run_id), heartbeat(lease):
         try:
             while (work := _decide(lease)) is not None:
                 step, state = work
-                _store(lease, _thought(lease, step, state))
+                with about(step=step.index), span(f"step.{step.kind}", run=run_id, step=step.index):
+                    _store(lease, _thought(lease, step, state))
         except LeaseLost:
             logger.info("run %s is driven by another worker now", run_id)
         except (DatabaseError, Cancelled):

@@ -9,7 +9,7 @@ from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Ma
 from django.utils import timezone
 
 from gpu_runner.broker import PRESENT_EVERY_S
-from stitchweb.runs.models import Job, JobState, Runner
+from stitchweb.runs.models import Job, JobState, Runner, RunnerState
 
 SHOWN = timedelta(hours=24)
 KEPT = timedelta(days=7)
@@ -30,9 +30,12 @@ class RunnerRow:
     done: int = 0
     failed: int = 0
     mean_s: float | None = None
+    held: str = ""  # draining or quarantined
 
     @property
     def state(self) -> str:
+        if self.held and (self.present or self.working):
+            return f"{self.held}, still working" if self.working else "drained" if self.held == "draining" else self.held
         if self.working:
             return "working"
         if self.starting:
@@ -40,36 +43,40 @@ class RunnerRow:
         return "idle" if self.present else "not heard of"
 
 
-def heard(name: str, queues: list[str]) -> None:
-    """The runner is there now. One query, two the first time."""
-    Runner.objects.update_or_create(name=name[:120], defaults={"queues": queues, "heard_at": timezone.now(), "starting": False})
-
-
-def started(name: str, queues: list[str]) -> None:
-    """The runner's process begins now; until it has said something, it is on its way."""
-    Runner.objects.update_or_create(name=name[:120], defaults={"queues": queues, "heard_at": timezone.now(), "starting": True})
-
-
 def works(job: Job) -> None:
-    """The job's runner is there: it took the job, or goes on with it. While it is busy it says nothing else. Two queries."""
-    at = timezone.now()
-    Runner.objects.get_or_create(name=job.worker, defaults={"queues": [job.queue], "heard_at": at})
-    Runner.objects.filter(name=job.worker).update(heard_at=at, starting=False)
+    """The job's runner is there: it took the job, or goes on with it. One query."""
+    Runner.objects.filter(name=job.worker).update(heard_at=timezone.now(), starting=False)
 
 
 def forget() -> None:
-    Runner.objects.filter(heard_at__lt=timezone.now() - KEPT).delete()
+    """Runners that the site started itself and that were not heard of for a week. One that joined stays until it is removed."""
+    Runner.objects.filter(heard_at__lt=timezone.now() - KEPT, account="").delete()
 
 
 def there() -> dict[str, bool]:
-    """The queues that have a runner now, be it idle or at work (True), or one that is starting (False). One query."""
+    """The queues that have a runner which takes jobs now, be it idle or at work (True), or one that is starting (False). One
+    query."""
     now = timezone.now()
-    said = Runner.objects.filter(heard_at__gte=now - PRESENT).values_list("queues", "heard_at", "starting")
+    here = Runner.objects.filter(heard_at__gte=now - PRESENT, state=RunnerState.ACTIVE)
+    said = here.values_list("queues", "heard_at", "starting")
     found: dict[str, bool] = {}
     for queues, heard_at, starting in said:
         if not starting or now - heard_at < STARTING:
             found |= {queue: found.get(queue, False) or not starting for queue in queues}
     return found
+
+
+def resting(queue: str) -> str:
+    """That runners of this queue are there and take no jobs, in a sentence; empty when there are none. One query."""
+    here = Runner.objects.filter(heard_at__gte=timezone.now() - PRESENT).exclude(state=RunnerState.ACTIVE)
+    states = [state for queues, state in here.values_list("queues", "state") if queue in queues]
+    if not states:
+        return ""
+    target = queue.removeprefix("run.")
+    if len(states) == 1:
+        return f"The only runner for {target} is {states[0]} and takes no jobs."
+    told = " and ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+    return f"All runners for {target} take no jobs now: {told}."
 
 
 def recent() -> list[RunnerRow]:
@@ -102,5 +109,6 @@ def recent() -> list[RunnerRow]:
         starting = runner is not None and runner.starting and now - heard_at < STARTING
         present = now - heard_at < PRESENT and not (runner is not None and runner.starting)
         mean_s = mean.total_seconds() if mean else None
-        rows.append(RunnerRow(name, queue, heard_at, present, starting, mean_s=mean_s, **row))
+        held = runner.state if runner is not None and runner.state != RunnerState.ACTIVE else ""
+        rows.append(RunnerRow(name, queue, heard_at, present, starting, mean_s=mean_s, held=held, **row))
     return sorted(rows, key=lambda row: (row.queue, row.name))

@@ -19,7 +19,7 @@ from agents.state import Options, State
 from agents.steps import hand_made, replay_task
 from stitchweb.llm.access import prompts_of, strangers
 from stitchweb.programs.models import Revision
-from stitchweb.runs import dispatch, events, jobbook, replays
+from stitchweb.runs import dispatch, events, jobbook, quotas, replays
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import view_of
@@ -60,6 +60,8 @@ def start_run(user: User, revision: Revision, options: Options, name: str = "") 
             f"You have as many runs at once as one person may have: {settings.RUNS_AT_ONCE}. Cancel one or wait for one to end,"
             " or ask whoever runs the site to raise RUNS_AT_ONCE."
         )
+    if why := quotas.spent(revision.program.team_id):
+        raise TooManyRuns(why)
     for role, choice in strangers(revision.program.team_id, options).items():
         raise RunRefused(
             f"The {role}'s model {choice.model} is none of this team's, or its provider has moved. Choose another for it on the"

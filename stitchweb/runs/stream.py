@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
 from agents.events import View, fold_all
+from stitchweb.core.measures import event_lag
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import PAGE, events_after, last_seq, view_of
 from stitchweb.runs.render import fragments
@@ -54,6 +56,7 @@ class Reader:
         self._known = self._rung = -1  # the last event that we know of, and the last that watchers were told of
         self._pause: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._since = time.time()  # what was told before somebody watched is not late
 
     async def next(self, seq: int) -> Batch:
         """The batch after `seq`, waited for. Watchers at the same place share one read."""
@@ -154,6 +157,8 @@ class Reader:
         before = before if before is not None else view_of(self.run_id, upto=seq)
         after = fold_all(before, events)
         html = fragments(self.run_id, before, after, events, RunBlobs(self.run_id))
+        if events[-1].at >= self._since:
+            event_lag().observe(max(0.0, time.time() - events[-1].at))
         text = json.dumps({"seq": after.seq, "html": html, "status": after.status.status.value}, ensure_ascii=False)
         return Batch(seq, after.seq, text), after
 

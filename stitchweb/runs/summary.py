@@ -14,7 +14,7 @@ from stitchweb.runs.signals import tell_ended
 
 COLUMNS = [
     "status", "step", "candidates", "best", "speed", "speedup", "speedup_low", "speedup_high", "speedup_compile", "coverage",
-    "verdict", "stop_cause", "sentence", "started_at", "ended_at", "changed_at",
+    "verdict", "stop_cause", "sentence", "started_at", "ended_at", "changed_at", "device_s", "tokens", "money",
 ]  # fmt: skip
 
 
@@ -37,6 +37,8 @@ def put_columns(run: Run, state: State) -> None:
     run.best = state.best or ""
     run.stop_cause = state.stop_cause.value if state.stop_cause else ""
     run.changed_at = timezone.now()
+    run.device_s, run.money = state.usage.device_s, state.usage.money
+    run.tokens = state.usage.tokens_in + state.usage.tokens_out
     if state.started_at is not None:
         run.started_at = datetime.fromtimestamp(state.started_at, UTC)
     best = state.candidate(state.best) if state.best else None

@@ -9,14 +9,16 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
+import redis
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from stitchweb.core.databases import refresh_statistics
-from stitchweb.runs import dispatch, jobbook, replays, runners
-from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run
+from stitchweb.core.upkeep import hourly
+from stitchweb.runs import accounts, dispatch, hosts, jobbook, replays, runners
+from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run, Runner
 from stitchweb.teams.models import LoginLink
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ def sweep() -> Swept:
     jobs = _resend_jobs()
     _say_why_they_wait()
     runs = _poke_runs()
+    _put_accounts_right()
     swept = Swept(jobs, given_up, runs)
     if swept != Swept():
         logger.info("sent again: %d jobs, %d runs; given up: %d jobs", jobs, runs, given_up)
@@ -49,10 +52,23 @@ def sweep() -> Swept:
 
 
 def forget() -> None:
-    """Upkeep, once an hour: login links and runners long past go, and the database learns how its rows are spread."""
+    """Upkeep, once an hour: login links and runners long past go, the database learns how its rows are spread, and
+    other apps do theirs."""
     refresh_statistics()
     LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=7)).delete()
     runners.forget()
+    hosts.forget()
+    hourly.send_robust(sender=None)
+
+
+def _put_accounts_right() -> None:
+    """A broker that was started anew knows no runner; one that was away has not heard of those that were removed."""
+    if not Runner.objects.exclude(account="").exists():
+        return
+    try:
+        accounts.sync()
+    except redis.RedisError as error:
+        logger.warning("runners' accounts could not be compared with the broker's: %s", error)
 
 
 def _free_lost_jobs() -> int:
@@ -64,6 +80,7 @@ def _free_lost_jobs() -> int:
             job, run = jobbook.locked(pk)
             if job.state != JobState.CLAIMED or job.lease_expires is None or job.lease_expires >= timezone.now():
                 continue  # it spoke in between
+            hosts.failed(job.worker, "It fell silent during a job.")
             if job.claims >= jobbook.MAX_CLAIMS:
                 job.state, job.done_at, job.lease_expires = JobState.FAILED, timezone.now(), None
                 job.error = f"The runner fell silent during this step, {job.claims} times in a row; last it was {job.worker}."

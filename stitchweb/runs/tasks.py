@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runner.broker import PRESENT
 from stitchweb.celery import app
-from stitchweb.runs import runners
 from stitchweb.runs.dispatch import ADVANCE
 from stitchweb.runs.orchestrator import advance
 
@@ -12,8 +10,3 @@ from stitchweb.runs.orchestrator import advance
 @app.task(name=ADVANCE)
 def advance_run(run_id: int) -> None:
     advance(run_id)
-
-
-@app.task(name=PRESENT)
-def runner_present(name: str, queues: list[str]) -> None:
-    runners.heard(name, queues)

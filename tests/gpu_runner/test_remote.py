@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from gpu_runner import remote
 from gpu_runner.contracts import Progress
 from gpu_runner.hands import Cancelled, HandsError
-from gpu_runner.remote import JobClient
+from gpu_runner.remote import Account, JobClient
 from tests.agents.loop_world import FakeHands, analysis
 
 
@@ -72,7 +73,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def client(endpoint: Endpoint) -> Iterator[JobClient]:
-    made = JobClient(endpoint.url, "secret", "a runner")
+    made = JobClient(endpoint.url, "secret", "a runner", "its secret")
     yield made
     made.close()
 
@@ -242,9 +243,36 @@ def test_a_task_of_another_version_is_answered(endpoint: Endpoint, client: JobCl
     assert "does not understand the task" in reported(endpoint)["error"]
 
 
-@pytest.mark.parametrize(("queue", "status"), [("run.gpu", 2), ("agents", 2), ("run.cpu; rm", 2)])
-def test_a_queue_that_cannot_exist_is_refused(queue: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ([], "Join a site first"),
+        (["--join", "ftp://site", "token"], "is no address of a site"),
+        (["--join", "http://127.0.0.1:1", "token"], "refused"),
+        (["--join", "http://127.0.0.1:1", "/no/such/file"], "No such file"),
+    ],
+)
+def test_a_runner_that_cannot_start_says_why(
+    call: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from gpu_runner.serve import main
 
-    assert main([queue]) == status
-    assert "There is no queue" in capsys.readouterr().err
+    assert main([*call, "--account", str(tmp_path / "account.json")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_account_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
+    account = Account("http://site", "one@here", "secret", ("run.cpu",), "redis://broker", "runner-1")
+    path = tmp_path / "folder" / "account.json"
+    account.write(path)
+    assert Account.read(path) == account
+    assert path.stat().st_mode & 0o077 == 0
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="is not a runner's account"):
+        Account.read(path)
+
+
+def test_a_runner_that_is_to_take_nothing_learns_it_with_its_claim(endpoint: Endpoint, client: JobClient) -> None:
+    endpoint.status = {"claim": 423}
+    assert not client.claim()
+    assert client.refused

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import Progress, Task
 from gpu_runner.hands import Hands, HandsError
-from stitchweb.runs import dispatch
+from stitchweb.runs import dispatch, hosts
+from stitchweb.runs.models import Job
 from stitchweb.runs.orchestrator import advance
 
 
@@ -60,17 +61,19 @@ class Runner:
         self.batch = 0
         self.client = Client()
 
-    def post(self, action: str, body: dict[str, Any], token: str | None = None) -> tuple[int, dict[str, Any]]:
+    def post(self, action: str, body: dict[str, Any], token: str | None = None, secret: str = "") -> tuple[int, dict[str, Any]]:
         answer = self.client.post(
             f"/jobs/{self.job['id']}/{action}",
             json.dumps(body),
             content_type="application/json",
-            headers={"Authorization": f"Bearer {token or self.job['token']}"},
+            headers={"Authorization": f"Bearer {token or self.job['token']}", "X-Runner-Secret": secret},
         )
         return answer.status_code, answer.json()
 
     def claim(self, worker: str = "a runner") -> bool:
-        status, answer = self.post("claim", {"worker": worker})
+        """As a runner of that name, which serves the job's queue and has just been started."""
+        secret = hosts.admit(worker, list(Job.objects.filter(pk=self.job["id"]).values_list("queue", flat=True)))
+        status, answer = self.post("claim", {"worker": worker}, secret=secret)
         if status == 200:
             self.claim_token = answer["claim"]
         return status == 200
@@ -92,3 +95,9 @@ class Runner:
             self.report(None, str(error))
         else:
             self.report(done.model_dump(mode="json"))
+
+
+def heard(name: str, queues: list[str]) -> None:
+    """A runner that was started and has said that it is there."""
+    secret = hosts.admit(name, queues)
+    assert hosts.present(hosts.known(name, secret), {}, "", {}) == "active"

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from gpu_runner.broker import TASK
-from stitchweb.runs import runners, services
+from stitchweb.runs import services
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Job, Run
 from stitchweb.runs.sweeper import forget, release_everything, sweep
@@ -17,7 +17,7 @@ from stitchweb.teams.models import LoginLink
 from stitchweb.teams.services import make_login_link, use_login_link
 from tests.agents.loop_world import FakeHands, options
 from tests.conftest import World, build_world
-from tests.stitchweb.conveyor import Conveyor, Runner
+from tests.stitchweb.conveyor import Conveyor, Runner, heard
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,7 +64,7 @@ def test_a_step_that_no_runner_takes_says_so(run: Run, conveyor: Conveyor) -> No
     Job.objects.update(created_at=timezone.now() - timedelta(minutes=4), sent_at=timezone.now() - timedelta(minutes=4))
     assert sweep().jobs == 1
     assert view_of(run.pk).status.waiting.startswith("No runner for cpu is there.")
-    runners.heard("idle@host", ["run.cpu"])
+    heard("idle@host", ["run.cpu"])
     sweep()
     assert view_of(run.pk).status.waiting == "A runner is there, and has not taken the step yet."
 

@@ -18,7 +18,7 @@ from stitchweb.runs.models import Runner as Fleet
 from stitchweb.runs.sweeper import sweep
 from tests.agents.loop_world import analysis, options, scripted_name, todo
 from tests.conftest import World, build_world
-from tests.stitchweb.conveyor import Conveyor, Runner
+from tests.stitchweb.conveyor import Conveyor, Runner, heard
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,7 +54,7 @@ def report() -> dict[str, Any]:
 
 
 def test_a_message_carries_the_task_and_no_secret_of_the_site(runner: Runner, settings: Any) -> None:
-    assert set(runner.job) == {"id", "endpoint", "token", "task"}
+    assert set(runner.job) == {"id", "token", "task"}
     assert runner.job["task"]["kind"] == "analyse"
     assert settings.SECRET_KEY not in str(runner.job)
 
@@ -284,7 +284,7 @@ def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyo
     second = services.start_run(world.owner, world.revision, options(scripted_name(Scripted())))
     conveyor.run()
     assert view_of(second.pk).status.waiting == "No runner for cpu is there. The run goes on as soon as one is started."
-    runners.heard("one@host", ["run.cpu"])
+    heard("one@host", ["run.cpu"])
     Job.objects.update(created_at=timezone.now() - timedelta(minutes=1), sent_at=timezone.now())
     sweep()
     assert view_of(second.pk).status.waiting == "Waits for a free cpu runner: 1 step of other work before it."

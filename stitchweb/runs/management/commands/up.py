@@ -17,11 +17,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from gpu_runner.broker import runner_name
+from gpu_runner.remote import Account
 from stitchweb.core.embedded import broker, running
 from stitchweb.core.embedded.gpus import visible_gpus
 from stitchweb.core.embedded.ports import holder, is_free
 from stitchweb.core.embedded.supervisor import CannotStart, Child, Supervisor
-from stitchweb.runs import runners
+from stitchweb.runs import hosts
 from stitchweb.runs.first import login_address
 from stitchweb.runs.sweeper import release_everything
 
@@ -78,9 +79,10 @@ class Command(BaseCommand):
         for child in self._children():
             supervisor.start(child)
         for name, queue, env in self._runners():
-            command = [sys.executable, "-m", "gpu_runner.serve", queue, "--name", name]
+            known_as, account = runner_name(name), settings.DATA_DIR / "runners" / f"{name}.json"
+            Account(settings.JOB_ENDPOINT, known_as, hosts.admit(known_as, [queue]), (queue,)).write(account)
+            command = [sys.executable, "-m", "gpu_runner.serve", "--name", name, "--account", str(account)]
             supervisor.start(Child(name, command, env, grace_s=3.0))
-            runners.started(runner_name(name), [queue])
         link = login_address()
         connections.close_all()
         self._wait_for_web(supervisor)
