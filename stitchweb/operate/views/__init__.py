@@ -1,0 +1,1 @@
+"""Pages for operators, one file per subject."""
