@@ -10,10 +10,11 @@ DEV_READY  := .venv/.dev-$(DEV_HASH)
 PYTEST     := $(PYTHON_BIN) -m pytest
 OF_SITE    := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py
 OF_HANDS   := tests/agents tests/gpu_runner tests/hacks tests/e2e
+BROWSED    := $(wildcard tests/e2e/test_*_in_browser.py tests/e2e/test_review_*.py) tests/stitchweb/test_backup.py
 ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py tests/stitchweb/test_review_seen.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run up setup setup-dev browser postgresql test test-slow test-gpu lint lint-python lint-types lint-imports \
+.PHONY: help run up setup setup-dev browser postgresql test test-scaled test-slow test-gpu lint lint-python lint-types lint-imports \
         lint-templates lint-django lint-docs format audit bench screens lock licences gallery model-servers clean distclean
 
 help: ## this list
@@ -32,6 +33,10 @@ test: $(DEV_READY) browser postgresql ## the whole suite but what needs minutes 
 	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadfile $(OF_SITE) $(ARGS) || [ $$? -eq 5 ]
 	$(PYTEST) -q -m "not slow and not gpu and not postgres" $(OF_HANDS) $(ARGS) || [ $$? -eq 5 ]
 	$(PYTHON_BIN) tools/with_postgres.py $(PYTEST) -q -m "not slow and not gpu and not sqlite" $(ON_BOTH)
+
+# The browser tests that `make test` runs on SQLite and the embedded broker.
+test-scaled: $(DEV_READY) browser postgresql ## the browser tests on PostgreSQL and Valkey, and what databases do differently
+	$(PYTHON_BIN) tools/with_postgres.py $(PYTHON_BIN) tools/with_valkey.py $(PYTEST) -q -m "not gpu and not sqlite" $(BROWSED) $(ARGS)
 
 test-slow: $(DEV_READY) browser ## the tests that take minutes
 	$(PYTEST) -q -m "slow and not gpu" $(ARGS)

@@ -24,10 +24,11 @@ from gpu_runner.profile import read_profile  # noqa: E402
 from gpu_runner.profile.reading import finished  # noqa: E402
 from stitchweb.programs.models import Program, Revision  # noqa: E402
 from stitchweb.programs.services import Upload, create_program  # noqa: E402
+from stitchweb.runs import hosts  # noqa: E402
 from stitchweb.runs.models import ImportedProfile, Job, JobState  # noqa: E402
-from stitchweb.runs.runners import heard, started  # noqa: E402
 from stitchweb.teams.models import Team, User  # noqa: E402
 from stitchweb.teams.services import create_team, create_user, make_login_link  # noqa: E402
+from tests.stitchweb.conveyor import heard  # noqa: E402
 from tests.stitchweb.models_world import models_pages  # noqa: E402
 from tests.stitchweb.parts_for_tests import (  # noqa: E402
     KERNEL,
@@ -42,6 +43,7 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
 from tests.stitchweb.settings_world import settings_pages  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
+from tools.states_of_operating import operator_pages  # noqa: E402
 from tools.states_of_people import people_pages  # noqa: E402
 from tools.states_of_reviews import review_pages  # noqa: E402
 
@@ -265,7 +267,7 @@ def _programs(team: Team, owner: User) -> Pages:
 def _jobs(revision: Revision) -> None:
     """What the status page shows of a busy fleet, one of whose runners is idle."""
     heard("runner-3@gpu-host-3.cluster.example.org", ["run.cpu"])
-    started("runner-4@gpu-host-4.cluster.example.org", ["run.sm_100"])
+    hosts.admit("runner-4@gpu-host-4.cluster.example.org", ["run.sm_100"])
     now = timezone.now()
     for i, state in enumerate([JobState.QUEUED] * 3 + [JobState.CLAIMED] * 2 + [JobState.DONE] * 9 + [JobState.FAILED]):
         waits = state == JobState.QUEUED
@@ -296,6 +298,7 @@ def main() -> None:
     pages |= review_pages(program.team, owner)
     pages |= models_pages(revision, owner)
     pages |= people_pages(program.team, owner)
+    pages |= operator_pages(program.team)
     pages |= settings_pages(program.team, owner)
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")

@@ -28,6 +28,8 @@ def local_user() -> User:
         user = User.objects.filter(email=LOCAL_USER).first()
         if user is None:
             user = create_user(LOCAL_USER, name="You")
+            user.is_staff = True  # whose machine it is runs the site
+            user.save(update_fields=["is_staff"])
             create_team(user, "My team")
     return user
 

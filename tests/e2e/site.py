@@ -20,10 +20,12 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,6 +44,9 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--hide-scrollbars",
 ]  # fmt: skip
+
+
+_numbers = count()
 
 
 @dataclass
@@ -98,6 +103,29 @@ def _environment(data: str, port: int) -> dict[str, str]:
     return kept | {"DATA_DIR": data, "PORT": str(port), "DJANGO_SETTINGS_MODULE": "stitchweb.settings", "PYTHONPATH": str(ROOT)}
 
 
+def _scaled(env: dict[str, str]) -> dict[str, str]:
+    """Beside a PostgreSQL and a Valkey (`make test-scaled`): a database and a number at the broker of this site's own."""
+    given = {name: os.environ.get(name, "") for name in ("DATABASE_URL", "REDIS_URL")}  # noqa: TID251  for processes
+    if not given["DATABASE_URL"].startswith("postgres"):
+        return env
+    number = next(_numbers)
+    return env | {
+        "DATABASE_URL": fresh_database(given["DATABASE_URL"], f"site_{os.getpid()}_{number}"),
+        "REDIS_URL": f"{given['REDIS_URL'].rpartition('/')[0]}/{number % 16}",
+    }
+
+
+def fresh_database(server: str, name: str) -> str:
+    """The address of an empty database of that name on a server of PostgreSQL."""
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        connection.execute(f'CREATE DATABASE "{name}"')
+    parts = urlsplit(server)
+    return parts._replace(path=f"/{name}").geturl()
+
+
 def _broker(data: Path) -> list[str]:
     from stitchweb.core.embedded.broker import prepare
     from stitchweb.core.embedded.paths import socket_path
@@ -137,12 +165,12 @@ def told_site(web: bool = True) -> Iterator[Site]:
     """`web` False: the caller starts the web process, on the port of `site.base`, and may kill it."""
     with tempfile.TemporaryDirectory(prefix="stitchweb-site-", ignore_cleanup_errors=True) as folder:
         port = _free_port()
-        env = _environment(folder, port)
+        env = _scaled(_environment(folder, port))
         done = subprocess.run([sys.executable, "-c", _FILL], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout.splitlines()[-1])
         site = Site(f"http://127.0.0.1:{port}", env, told["pages"], told["live"])
-        with _running(_broker(Path(folder)), env):
+        with nullcontext() if "REDIS_URL" in env else _running(_broker(Path(folder)), env):
             if not web:
                 yield site
                 return
