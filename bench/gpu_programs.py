@@ -1,12 +1,14 @@
 """What the offline engineer writes for this GPU, program by program, without the Verifier: a first look at right and fast.
 
-    python bench/gpu_programs.py [--seconds 480] [--jobs 8] [--out rows.jsonl] [--only TEXT] [folder]
+    python bench/gpu_programs.py [--seconds 480] [--jobs 8] [--out rows.jsonl] [--only TEXT] [--compile MODE …] [folder]
 
 For each program of the folder (default: bench/suite) up to five candidates: its kernels alone, its replay as one CUDA graph
 alone, and both; kernels and both again with convolutions on channels-last tensors ("last"). Each is compared with eager on
 fresh inputs, call after call, results and state, and against float64 (error ratio: root mean square error by eager's own, the
-largest of any tensor), and timed beside eager. A process for each program writes and builds while others do; one at a time has
-the GPU. Programs run here without a sandbox: give it nothing but files of your own. Needs torch, pydantic and nvcc.
+largest of any tensor), and timed beside eager and the reference compiled in each MODE of torch.compile. As many programs as
+there are jobs are written, built and compiled side by side; then one after the other has the GPU to itself, for two programs at
+once are timed in slices of each other. Programs run here without a sandbox: give it nothing but files of your own. Needs torch,
+pydantic and nvcc.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+BREATH_S = 0.5  # in which whoever still has to compile comes to the lock
 CALLS = 4  # with fresh inputs: the first runs as it is, the second is captured, the rest are replayed
 
 
@@ -38,19 +41,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=480.0, help="no program is begun after this")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path("gpu_programs.jsonl"))
-    parser.add_argument("--only", default="", help="programs whose path contains this text")
+    parser.add_argument("--only", default="", help="programs whose path contains one of these texts, with commas between them")
+    parser.add_argument("--compile", nargs="+", default=[], metavar="MODE", help="default, reduce-overhead …")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
-        print(json.dumps(work(options.one)))
+        print(json.dumps(work(options.one, options.compile)))
         return 0
     until = time.monotonic() + options.seconds
-    paths = [path for path in sorted(options.folder.rglob("*.py")) if options.only in str(path)]
+    paths = [
+        path for path in sorted(options.folder.rglob("*.py")) if any(text in str(path) for text in options.only.split(","))
+    ]
 
     def child(path: Path) -> dict[str, Any]:
         if time.monotonic() > until:
             return {"file": path.name, "error": "not begun: the time was over"}
         command = [sys.executable, str(Path(__file__)), "--one", str(path)]
+        command += ["--compile", *options.compile] if options.compile else []
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=240)
             return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else failure(path, done.stderr)
@@ -59,17 +66,34 @@ def main() -> int:
 
     rows = []
     with ThreadPoolExecutor(options.jobs) as pool, options.out.open("w", encoding="utf-8") as out:
-        for row in pool.map(child, paths):
-            rows.append(row)
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            show(row)
-    best = [max([1.0, *(c["speedup"] for c in row.get("candidates", {}).values() if c.get("right"))]) for row in rows]
+        for first in range(0, len(paths), options.jobs):
+            for row in pool.map(child, paths[first : first + options.jobs]):
+                rows.append(row)
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+                show(row)
+    best = [best_of(row) for row in rows]
     wrong = sum(not c.get("right", False) for row in rows for c in row.get("candidates", {}).values())
     broken = sum("error" in row for row in rows)
-    mean = math.exp(sum(map(math.log, best)) / max(1, len(best)))
-    print(f"{len(rows)} programs, {broken} not measured, {wrong} candidates wrong; geometric mean over eager {mean:.2f}×")
+    said = (
+        f"{len(rows)} programs, {broken} not measured, {wrong} candidates wrong; geometric mean over eager {mean_of(best):.2f}×"
+    )
+    if options.compile:
+        over = [best_of(row) / max(1.0, *row["compiled"].values()) for row in rows if row.get("compiled")]
+        said += (
+            f", over the best of eager and torch.compile {mean_of(over):.2f}×, above 1.05 of it {sum(x > 1.05 for x in over)}"
+        )
+    print(said)
     return 0
+
+
+def best_of(row: dict[str, Any]) -> float:
+    """The right candidate that is fastest, over eager; 1 where none is faster, for then the reference stays."""
+    return max([1.0, *(c["speedup"] for c in row.get("candidates", {}).values() if c.get("right"))])
+
+
+def mean_of(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / max(1, len(ratios)))
 
 
 def failure(path: Path, text: str) -> dict[str, Any]:
@@ -84,11 +108,24 @@ def show(row: dict[str, Any]) -> None:
     for name, c in row["candidates"].items():
         said = c["error"][-60:] if "error" in c else f"{c['speedup']:.2f}×{'' if c['right'] else ' WRONG'} ({c['ratio']:.2g})"
         parts.append(f"{name} {said}")
+    parts += [f"compiled, {mode} {ratio:.2f}×" for mode, ratio in row.get("compiled", {}).items()]
     print(f"{row['file']:<36} {row['eager_ms']:8.3f} ms  {'; '.join(parts) or 'nothing planned'}", flush=True)
 
 
-def work(path: Path) -> dict[str, Any]:
+def work(path: Path, modes: list[str]) -> dict[str, Any]:
     """The row of one program. Whatever fails before a candidate is reached comes out."""
+    with open(Path(tempfile.gettempdir()) / "gpu_programs.lock", "w") as using:
+        fcntl.flock(using, fcntl.LOCK_SH)  # nobody measures while anybody prepares
+        space, modules, reason = prepare(path)
+        compiled = {mode: compile_reference(space, mode) for mode in modes}
+        fcntl.flock(using, fcntl.LOCK_UN)
+        time.sleep(BREATH_S)
+        fcntl.flock(using, fcntl.LOCK_EX)
+        return measure(path, space, modules, reason, compiled)
+
+
+def prepare(path: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The reference's names, the candidates' modules or why there is none, and why there is no graph."""
     import torch
 
     from agents.engineers.offline.coder import write_candidate
@@ -132,9 +169,22 @@ def work(path: Path) -> dict[str, Any]:
             modules[name] = load(folder / name)
         except Exception as error:
             modules[name] = error
-    with open(Path(tempfile.gettempdir()) / "gpu_programs.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return measure(path, space, modules, reason)
+    return space, modules, reason
+
+
+def compile_reference(space: dict[str, Any], mode: str) -> Any:
+    """The reference compiled in that mode and called, or None where that fails."""
+    import torch
+
+    try:
+        model = torch.compile(space["Model"](*space["get_init_inputs"]()).cuda(), mode=mode)
+        inputs = [x.cuda() if isinstance(x, torch.Tensor) else x for x in space["get_inputs"]()]
+        with torch.no_grad():
+            for _ in range(3):
+                model(*inputs)
+        return model
+    except Exception:  # of any kind: a mode that does not work is no arm
+        return None
 
 
 def build(folder: Path, target: str) -> None:
@@ -163,7 +213,9 @@ def load(folder: Path) -> Any:
     return module
 
 
-def measure(path: Path, space: dict[str, Any], modules: dict[str, Any], reason: str) -> dict[str, Any]:
+def measure(
+    path: Path, space: dict[str, Any], modules: dict[str, Any], reason: str, compiled: dict[str, Any]
+) -> dict[str, Any]:
     import torch
 
     torch.manual_seed(1)
@@ -173,6 +225,9 @@ def measure(path: Path, space: dict[str, Any], modules: dict[str, Any], reason: 
     row: dict[str, Any] = {"file": path.name, "note": reason, "candidates": {}}
     with torch.no_grad():
         row["eager_ms"] = milliseconds(lambda: model(*draws[0]))
+        arms = {mode: arm for mode, arm in compiled.items() if arm is not None}
+        row["compiled"] = {mode: row["eager_ms"] / milliseconds(lambda arm=arm: arm(*draws[0])) for mode, arm in arms.items()}
+        compiled.clear()  # they hold much memory
         model.load_state_dict(state)
         expected = played(model, draws)
         truth = double_truth(model, state, draws)
@@ -252,7 +307,7 @@ def error(value: Any, truth: Any) -> float:
     return float((value.double() - truth).square().mean().sqrt()) / scale
 
 
-def milliseconds(work: Callable[[], Any], budget_s: float = 0.6) -> float:
+def milliseconds(work: Callable[[], Any], budget_s: float = 0.4) -> float:
     """Median of wall clock from the call to the device's end, which is what a caller waits for; it includes the host's part."""
     import torch
 

@@ -49,6 +49,28 @@ PLAYED = (
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
 )  # fmt: skip
 LONG = {
+    "rotated by halves": program(
+        "a, b = x.chunk(2, dim=-1)\nreturn x * self.c + torch.cat([-b, a], dim=-1) * self.s", "torch.randn(3, 40, 64)",
+        "self.c = nn.Parameter(torch.randn(40, 64))\nself.s = nn.Parameter(torch.randn(40, 64))"),
+    "joined channels, normalised": program(
+        "y = torch.cat([x, F.relu(y), z], dim=1)\nreturn F.relu(self.n(y)), y",
+        "torch.randn(2, 5, 30, 30), torch.randn(2, 9, 30, 30), torch.randn(2, 2, 30, 30)",
+        "self.n = nn.LayerNorm((16, 30, 30))", "x, y, z"),
+    "joined and turned around": program(
+        "return torch.cat([x.permute(0, 3, 1, 2), F.relu(y).permute(0, 3, 1, 2)], 1).contiguous() * 2",
+        "torch.randn(2, 40, 33, 30), torch.randn(2, 40, 33, 45)", "", "x, y"),
+    "joined rows, summed": program(
+        "y = torch.cat([x * 2, y], dim=0)\nreturn y.softmax(-1) + torch.relu(y)",
+        "torch.randn(70, 200), torch.randn(33, 200)", "", "x, y"),
+    "losses of pairs": program(
+        "return ((1 - torch.sigmoid(x)) ** 2 * F.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction='none')).mean(), "
+        "F.smooth_l1_loss(x, y, beta=0.5, reduction='none').mean(1), F.huber_loss(x, y, delta=2.0), F.mse_loss(x, y), "
+        "F.l1_loss(x, y, reduction='sum')", "4 * torch.randn(300, 150), torch.randn(300, 150)", "", "x, y"),
+    "rows of registers": program(
+        "p = torch.softmax(x / 1.7, dim=-1)\nreturn p, -(p * torch.log(p + 1e-9)).sum(dim=-1)", "torch.randn(50, 5000)"),
+    "columns of registers": program(
+        "return x * torch.rsqrt(x.square().mean(dim=1, keepdim=True) + 1e-5) * self.s", "torch.randn(12, 48, 30, 31)",
+        "self.s = nn.Parameter(torch.randn(48, 1, 1))"),
     "few long rows in training": program(
         "return F.relu(self.n(x)) + x", "torch.randn(4, 8, 40, 40)", "self.n = nn.BatchNorm2d(8)"),
     "whole images": program("return self.n(x) * 2", "torch.randn(3, 8, 40, 41)", "self.n = nn.LayerNorm((8, 40, 41))"),

@@ -16,7 +16,8 @@ HERE = Path(__file__).parent
 PLAYED = (
     "pointwise with broadcasting", "layer norm and gelu", "group norm, scale and silu", "softmax over channels",
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
-    "few long rows in training", "whole images",
+    "few long rows in training", "whole images", "rotated by halves", "joined channels, normalised", "joined rows, summed",
+    "joined and turned around", "losses of pairs", "rows of registers", "columns of registers",
 )  # fmt: skip
 HEADS = "{q, 40, 180, 7200, 20}, {k, 40, 180, 7200, 20}, {v, 20, 180, 7200, 20}, {2, 3}, 20,"
 SPLIT = {  # how the operands of each are read: along their sums or not, whether the batch shares them

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agents.engineers.offline.graph import View
-from agents.engineers.offline.ir import Axis, Dims, Kind, NotFusible, Value
+from agents.engineers.offline.ir import Axis, Dims, Kind, NotFusible, Value, Window
 from gpu_runner.contracts import GraphNode
 
 KINDS: dict[str, Kind] = {"float32": "float", "int64": "int", "bool": "bool"}
@@ -156,6 +156,18 @@ class Builder:
             flat = [axis for dim in value.dims for axis in dim] + list(value.over if value.op == "reduce" else ())
             if len(set(map(id, flat))) != len(flat):
                 raise NotFusible("a tensor meets its own transpose, which needs two passes")
+
+    def lengthen(self, run: Sequence[Axis], whole: Axis, first: int, size: int, place: Value) -> None:
+        """Make the axis of a tensor a part of the longer axis `whole`, from `first` on; `place`: the position along it."""
+        if len(run) != 1 or run[0].size != size:
+            raise NotFusible("a tensor is joined with others along several axes")
+        axis = run[0]
+        users = [v for v in self.values if any(axis in dim for dim in v.dims) or axis in v.over]
+        if any(v.op in ("gather", "index", "reduce") or v.window is not None or axis in v.over for v in users):
+            raise NotFusible("a tensor that was picked, joined or summed is joined with others along the same axis")
+        for load in [v for v in users if v.op == "load"]:
+            load.window, load.args = Window(first, size, load.stride_of(axis)), (place,)
+        self.replace(axis, (whole,))
 
     def reshape(self, value: Value, old: Sequence[int], new: Sequence[int]) -> Dims:
         """Dimensions after a view from shape `old` to `new`: axes are regrouped, and split where the new shape cuts them."""

@@ -6,6 +6,7 @@ ceilings; predictions order the to-do list, the Verifier's measurements decide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ HEAVY = frozenset(
     "exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split()
 )
 
+SLOW_ON_GPU = frozenset({"_native_batch_norm_legit_functional", "group_norm", "instance_norm"})
+ROW_RATE = 6.4e9  # bytes/s of one block of eager's norms on a GPU, which do a row each: few rows leave most of the device idle
 TENSOR_SHARE, DEPTHWISE_SHARE = 2.5, 0.2  # of the float32 rate: the library's convolutions in TF32, and depthwise ones
 
 SEVERAL_PASSES = frozenset(
@@ -63,9 +66,27 @@ def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     moved: float = sum(tensor_bytes(view, n) for n in view.operands(node)) + tensor_bytes(view, node.name)
     if short(node.target) in SEVERAL_PASSES:
         moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
+    if ceilings.target != "cpu" and short(node.target) in SLOW_ON_GPU:
+        moved *= 2  # its kernels reach half of the bandwidth there
     if short(node.target) == "relaid":
         moved *= 2  # its copies between layouts reach half of the bandwidth
-    return ceilings.call_s + max(moved / ceilings.bandwidth, _work(view, node) / (ceilings.flops / 8))
+    rate = ceilings.bandwidth
+    if ceilings.target != "cpu" and (rows := _rows(view, node)):
+        rate = min(rate, rows * ROW_RATE)
+    return ceilings.call_s + max(moved / rate, _work(view, node) / (ceilings.flops / 8))
+
+
+def _rows(view: View, node: GraphNode) -> int:
+    """Of an operation whose rows eager gives to a block each; 0 for others."""
+    out = view.spec(node.name) or next((s for s in node.out if s is not None), None)
+    name = short(node.target)
+    if out is None or not out.shape:
+        return 0
+    if name in ("layer_norm", "rms_norm") and isinstance(node.args[1], list):
+        return math.prod(out.shape[: len(out.shape) - len(node.args[1])])
+    if name == "group_norm" and isinstance(node.args[1], int):
+        return out.shape[0] * node.args[1]
+    return 0
 
 
 def _work(view: View, node: GraphNode) -> float:

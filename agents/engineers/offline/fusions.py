@@ -27,6 +27,7 @@ NORMS = frozenset(
     "layer_norm group_norm instance_norm rms_norm _native_batch_norm_legit_functional "
     "_native_batch_norm_legit_no_training".split()
 )
+ON_GPU_ALONE = frozenset({"cat"})  # the choice at every point keeps a CPU's loops from becoming vectors
 WORTHWHILE = 0.9  # of eager's time: what a kernel on a GPU may take, where eager's own are already good
 FOLLOWING_S = 2.5e-6  # of each further kernel of a call, beside its work
 SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
@@ -38,7 +39,7 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
     home: dict[str, set[str]] = {}
     for node in view.graph.nodes:
         name = short(node.target) if node.target != "getitem" else "getitem"
-        if node.name in taken or name not in RULES or node.name in home:
+        if node.name in taken or name not in RULES or node.name in home or (ceilings.target == "cpu" and name in ON_GPU_ALONE):
             continue
         # An operation with several results is done together with the nodes that pick them apart.
         picks = {u for u in view.users[node.name] if view.nodes[u].target == "getitem"} if not node.single else set()

@@ -28,16 +28,26 @@ class Axis:
     size: int
 
 
+@dataclass(frozen=True)
+class Window:
+    """A tensor that lies at `first` … `first + size - 1` of a longer axis, and counts as 0 elsewhere. `args[0]` of the load is
+    the position, `stride` the tensor's step along it."""
+
+    first: int
+    size: int
+    stride: int
+
+
 @dataclass(eq=False)
 class Value:
     """An expression. `kind` float values are float32, `int` int64, `bool` one byte.
 
-    op "load": `tensor` names the source; "gather": a load whose dimension `gather_dim` is addressed by `args[0]`;
-    "const": `number`; "reduce": `fn` is sum, max, min or top (a maximum that may lose NaN) over `over`; "call": `fn` is the
-    name of a C++ expression of `emit.expressions`.
+    op "load": `tensor` names the source; "gather": a load whose dimension `gather_dim` is addressed by `args[0]`; "index": the
+    position along the axes that its `strides` name; "const": `number`; "reduce": `fn` is sum, max, min or top (a maximum that
+    may lose NaN) over `over`; "call": `fn` is the name of a C++ expression of `emit.expressions`.
     """
 
-    op: Literal["load", "const", "call", "reduce", "gather"]
+    op: Literal["load", "index", "const", "call", "reduce", "gather"]
     dims: Dims
     kind: Kind = "float"
     fn: str = ""
@@ -48,6 +58,7 @@ class Value:
     gather_dim: int = 0
     gather_stride: int = 0
     over: tuple[Axis, ...] = ()
+    window: Window | None = None  # of a load that is a part of a longer axis
     note: str = ""  # the user's line
     axes: frozenset[Axis] = field(default_factory=frozenset)  # what the value varies over
 

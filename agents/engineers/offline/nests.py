@@ -32,6 +32,7 @@ def make_nest(
             lower(builder, view.nodes[name])
     stores = _stores(view, builder, names, group)
     values = _alive(_shared(builder.values, stores), stores)
+    _refuse_parts(values, stores)
     _axes_of(values)
     reduces = [v for v in values if v.op == "reduce"]
     tails = _tails(values)
@@ -130,6 +131,7 @@ def _shared(values: list[Value], stores: list[Store]) -> list[Value]:
             value.dims,
             value.over,
             value.strides,
+            value.window,
         )
         instead[value] = seen.setdefault(key, value)
         if instead[value] is value:
@@ -155,9 +157,21 @@ def _alive(values: list[Value], stores: list[Store]) -> list[Value]:
     return alive
 
 
+def _refuse_parts(values: list[Value], stores: list[Store]) -> None:
+    """What was made longer to be joined with others is of use for that alone: beside its own part it is nothing."""
+    parts: set[Value] = set()
+    for value in values:
+        if value.window is not None or (value.fn != "piece" and any(a in parts for a in value.args)):
+            if value.op == "reduce":
+                raise NotFusible("a sum over a tensor that is joined with others, too")
+            parts.add(value)
+    if any(store.value in parts for store in stores):
+        raise NotFusible("a tensor leaves the kernel and is joined with others, too")
+
+
 def _axes_of(values: list[Value]) -> None:
     for value in values:
-        if value.op in ("load", "gather"):
+        if value.op in ("load", "index", "gather"):
             value.axes = frozenset(a for dim in value.dims for a in dim)
         else:
             value.axes = frozenset(a for operand in value.args for a in operand.axes) - frozenset(value.over)
@@ -211,7 +225,7 @@ def _outer(
 
 def merge(nest: Nest) -> None:
     """Join neighbouring axes of a class that every tensor walks through as one, for fewer and longer loops."""
-    tensors: list[Value | Store] = [*nest.stores, *(v for v in nest.values if v.op in ("load", "gather"))]
+    tensors: list[Value | Store] = [*nest.stores, *(v for v in nest.values if v.op in ("load", "index", "gather"))]
     for store in nest.stores:
         store.dims = store.value.dims
     for axes in (nest.outer, nest.reduced, nest.kept):

@@ -1,9 +1,9 @@
 """CUDA for a loop nest: a thread for each point, a warp or a block for each row, or a thread for each column of a row's sums.
 
-A reduction must be complete before what depends on it starts, so values have levels and each level is one pass over the row,
-whose later passes find it in cache. Sums are made in float64: on a constant row a mean that is off by one rounding would be
-magnified by a normalisation. What becomes one number out of everything leaves each block as a part, and a last block of a
-second kernel joins the parts, always in the same order.
+A reduction must be complete before what depends on it starts, so values have levels and each level is one pass over the row. What
+a later pass needs again stays in registers where a thread's share of the row is short (`held`), else it is found in cache. Sums
+are made in float64: on a constant row a mean that is off by one rounding would be magnified by a normalisation. What becomes one
+number out of everything leaves each block as a part, and a last block of a second kernel joins the parts, always in the same order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from agents.engineers.offline.emit.cuda_forms import Form, settle, tensors_of
+from agents.engineers.offline.emit.held import held_values
 from agents.engineers.offline.emit.loops import Kernel
 from agents.engineers.offline.emit.text import comment
 from agents.engineers.offline.emit.values import ValueWriter, c_type
@@ -23,6 +24,7 @@ from agents.engineers.offline.ir import Axis, Nest, Store, Value
 
 THREADS = 256
 UNROLL = 4  # points of one thread in flight
+SHARE = 16  # numbers of a row for each thread of a block, unless the row is too long for that
 MOST_PARTS = 1024  # blocks that leave a part of one number
 LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
 OPERATIONS = {"sum": "Sum", "squares": "Sum", "top": "Top", "max": "Max", "min": "Min"}
@@ -80,6 +82,9 @@ class CudaEmitter(ValueWriter):
         self.started: list[Started] = []
         self.preamble: list[str] = []  # lines at the beginning of every kernel
         self.wide: dict[Value, str] = {}  # sums as they were made, in float64
+        self.held_at = ""  # which number of its share a thread is at
+        self.held: dict[Value, str] = {}  # what a thread keeps of its row between passes, by the array's name
+        self.kept_already: set[Value] = set()  # of those, the ones that a pass has filled
 
     def kernel(self, why: str) -> Kernel:
         nest, out = self.nest, self.out
@@ -146,9 +151,16 @@ class CudaEmitter(ValueWriter):
     @property
     def row_threads(self) -> int:
         """Threads that share a row."""
+        length = math.prod(a.size for a in self.nest.reduced)
         if self.form == "warps":
             return 32
-        return 1024 if math.prod(a.size for a in self.nest.reduced) >= 16384 else THREADS
+        return next((threads for threads in (THREADS, 2 * THREADS) if length <= threads * SHARE), 4 * THREADS)
+
+    @property
+    def share(self) -> int:
+        """Numbers of a row that a thread has to do with."""
+        length = math.prod(a.size for a in self.nest.reduced)
+        return length if self.form == "columns" else -(-length // self.row_threads)
 
     def says(self, launch: Launch) -> str:
         form = {
@@ -233,6 +245,7 @@ class CudaEmitter(ValueWriter):
         reduces = [v for v in nest.values if v.op == "reduce" and v not in self.tails]
         apart = [s for s in nest.stores if s.value not in self.tail_cone]
         last = max([*(self.level[s.value] for s in apart), *(self.level[v.args[0]] for v in self.tails)])
+        self.hold(last)
         for level in range(last + 1):
             stores = [s for s in apart if self.level[s.value] == level]
             tails = [v for v in self.tails if self.level[v.args[0]] == level]
@@ -245,6 +258,20 @@ class CudaEmitter(ValueWriter):
             here = [v for v in reduces if self.level[v.args[0]] == level]
             if here or inside or within:
                 self.one_pass(here, inside, within, done, names)
+
+    def hold(self, last: int) -> None:
+        """Declares an array of registers for each value of the row that more than one of the passes needs."""
+        self.held, self.kept_already = {}, set()
+        if self.form not in ("warps", "blocks", "columns"):
+            return
+        needs: list[list[Value]] = []
+        for level in range(last + 1):
+            roots = [v.args[0] for v in self.nest.values if v.op == "reduce" and self.level[v.args[0]] == level]
+            roots += [s.value for s in self.nest.stores if s.value not in self.tail_cone and self.level[s.value] == level]
+            needs.append([root for root in roots if root.axes & self.along])
+        for value in held_values(self.nest.values, needs, self.along, self.share, self.row_threads):
+            self.held[value] = self.names.fresh("row")
+            self.out(f"float {self.held[value]}[{self.share}];")
 
     def add(self, value: Value, part: str, names: dict[Value, str]) -> None:
         name = names[value.args[0]]
@@ -275,24 +302,46 @@ class CudaEmitter(ValueWriter):
         with self.out.block(f"if (threadIdx.x % {self.row_threads} == 0) {{"):
             act()
 
+    @contextmanager
+    def along_row(self, names: dict[Value, str]) -> Iterator[dict[Value, str]]:
+        """The loop over a thread's share of a row, unrolled as a whole where something of it is held: registers have no index."""
+        out, length = self.out, math.prod(a.size for a in self.nest.reduced)
+        first, step = ("0", 1) if self.form == "columns" else (f"threadIdx.x % {self.row_threads}", self.row_threads)
+        at = self.names.fresh("at")
+        scope = dict(names)
+        if not self.held:
+            out("#pragma unroll 4")
+            with out.block(f"for ({self.integer} {at} = {first}; {at} < {length}; {at} += {step}) {{"):
+                self.decode(at, self.nest.reduced)
+                yield scope
+            return
+        self.held_at = self.names.fresh("turn")
+        out("#pragma unroll")
+        with out.block(f"for (int {self.held_at} = 0; {self.held_at} < {self.share}; ++{self.held_at}) {{"):
+            start = "" if first == "0" else f"{first} + "
+            out(f"const {self.integer} {at} = {start}{self.held_at}{'' if step == 1 else f' * {step}'};")
+            if length % step:
+                out(f"if ({at} >= {length}) continue;")
+            self.decode(at, self.nest.reduced)
+            yield scope
+
     def one_pass(
         self, reduces: list[Value], stores: list[Store], tails: list[Value], done: set[Axis], names: dict[Value, str]
     ) -> None:
-        out, nest = self.out, self.nest
+        out = self.out
         parts = []
         for value in reduces:
             parts.append(self.names.fresh("part"))
             out(f"{'double' if value.fn in SUMS else 'float'} {parts[-1]} = {START[value.fn]};")
         roots = [*(v.args[0] for v in (*reduces, *tails)), *(s.value for s in stores)]
         self._emit_values(roots, done, names)  # what is the same all along the row
-        length = math.prod(a.size for a in nest.reduced)
-        at = self.names.fresh("at")
-        first, step = ("0", "1") if self.form == "columns" else (f"threadIdx.x % {self.row_threads}", str(self.row_threads))
-        out("#pragma unroll 4")
-        with out.block(f"for ({self.integer} {at} = {first}; {at} < {length}; {at} += {step}) {{"):
-            self.decode(at, nest.reduced)
-            scope = dict(names)
+        with self.along_row(names) as scope:
+            for value in self.kept_already:
+                scope[value] = f"{self.held[value]}[{self.held_at}]"
             self._emit_values(roots, done | self.along, scope)
+            for value in [v for v in self.held if v in scope and v not in self.kept_already]:
+                out(f"{self.held[value]}[{self.held_at}] = {scope[value]};")
+                self.kept_already.add(value)
             for value, part in zip(reduces, parts, strict=True):
                 self.add(value, part, scope)
             for value in tails:

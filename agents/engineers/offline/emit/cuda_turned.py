@@ -54,7 +54,8 @@ class TurnedEmitter(CudaEmitter):
         out(f"const {kind} first = {first}, above = {above};")
         with self.points(f"at / {self.height}", f"at % {self.height}"):
             for value in turn.turned:
-                out(f"{place[value]}[row][column] = {self.pointers[value.tensor]}[{self._address(value)}];")
+                at = self._address(value.args[0]) if value.window is not None else ""
+                out(f"{place[value]}[row][column] = {self.read(value, at)};")
         out("__syncthreads();")
         with self.points(f"at % {self.width}", f"at / {self.width}"):
             names = {value: f"{place[value]}[row][column]" for value in turn.turned}

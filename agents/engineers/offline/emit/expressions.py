@@ -48,6 +48,7 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "clamp_low": lambda x, low: f"clamp_low({x}, {low})",
     "clamp_high": lambda x, high: f"clamp_high({x}, {high})",
     "where": lambda c, x, y: f"({c} ? {x} : {y})",
+    "piece": lambda c, x, y: f"({c} ? {x} : {y})",
     "not": lambda x: f"!{x}",
     "and": lambda x, y: f"({x} && {y})",
     "or": lambda x, y: f"({x} || {y})",

@@ -117,6 +117,7 @@ def _copy(
             made = Value(
                 value.op, turned(value.dims), value.kind, value.fn, tuple(new[a] for a in value.args), value.number,
                 value.tensor, value.strides, value.gather_dim, value.gather_stride, tuple(axes[a] for a in value.over),
+                value.window,
             )  # fmt: skip
         made.axes = frozenset(axes[a] for a in value.axes)
         new[value] = made

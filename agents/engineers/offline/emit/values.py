@@ -100,8 +100,10 @@ class ValueWriter:
             return
         name = self.names.fresh(_hint(value, self.pointers))
         kind = C_TYPES[value.kind]
-        if value.op == "load":
-            out(f"const {kind} {name} = {self.pointers[value.tensor]}[{self._address(value)}];")
+        if value.op == "index":
+            out(f"const int {name} = {self._address(value)};")
+        elif value.op == "load":
+            out(f"const {kind} {name} = {self.read(value, names[value.args[0]] if value.window is not None else '')};")
         elif value.op == "gather":
             row = f"{names[value.args[0]]} * {value.gather_stride}"
             rest = self._address(value)
@@ -112,6 +114,15 @@ class ValueWriter:
         if value in self.buffered:
             out(f"{self.buffered[value]}[{self._place(value, self.inner)}] = {name};")
             self._written.add(value)
+
+    def read(self, value: Value, at: str) -> str:
+        """What a load reads; `at`: of one that is a part of a longer axis, the position along it."""
+        pointer, window = self.pointers[value.tensor], value.window
+        if window is None:
+            return f"{pointer}[{self._address(value)}]"
+        inside = [f"{at} >= {window.first}"] * (window.first > 0) + [f"{at} < {window.first + window.size}"]
+        back = f" - {window.first * window.stride}" if window.first else ""
+        return f"{' && '.join(inside)} ? {pointer}[{self._address(value)}{back}] : {C_TYPES[value.kind]}(0)"
 
     def _address(self, tensor: Value | Store) -> str:
         parts = []
@@ -142,6 +153,8 @@ def c_type(dtype: str) -> str:
 def _hint(value: Value, pointers: dict[str, str]) -> str:
     if value.op in ("load", "gather"):
         return f"{pointers[value.tensor]}_at"
+    if value.op == "index":
+        return "place"
     return {"sub": "diff", "mul": "prod", "add": "sum_", "div": "quot", "where": "pick", "square": "sq"}.get(
         value.fn, f"v_{value.fn}"
     )

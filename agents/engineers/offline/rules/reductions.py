@@ -242,6 +242,51 @@ def _embedding(b: Builder, node: GraphNode) -> Value:
     )  # fmt: skip
 
 
+def _reduced(b: Builder, x: Value, how: Any) -> Value:
+    """A loss in PyTorch's three forms: 0 as it is, 1 its mean, 2 its sum."""
+    if how == 0:
+        return x
+    dims = list(range(len(x.dims)))
+    total = b.reduce("sum", x, dims, False)
+    return b.call("div", total, float(b.count(x, dims))) if how == 1 else total
+
+
+@rule("binary_cross_entropy_with_logits")
+def _binary_cross_entropy(b: Builder, node: GraphNode) -> Value:
+    """(1 - t) x - log σ(x), with the logarithm as PyTorch has it: of no large exponential."""
+    float_result(node)
+    x, target = (b.as_float(b.get(a)) for a in node.args[:2])
+    if argument(node, 2, "weight") is not None or argument(node, 3, "pos_weight") is not None:
+        raise NotFusible("a binary cross-entropy with weights")
+    tail = b.call("log1p", b.call("exp", b.call("neg", b.call("abs", x))))
+    log_sigmoid = b.call("sub", b.call("minimum", x, 0.0), tail)
+    loss = b.call("sub", b.call("mul", b.call("sub", b.const(1.0), target), x), log_sigmoid)
+    return _reduced(b, loss, argument(node, 4, "reduction", 1))
+
+
+@rule("mse_loss", "l1_loss")
+def _distance(b: Builder, node: GraphNode) -> Value:
+    float_result(node)
+    apart = b.call("sub", *(b.as_float(b.get(a)) for a in node.args[:2]))
+    return _reduced(
+        b, b.call("square" if short(node.target) == "mse_loss" else "abs", apart), argument(node, 2, "reduction", 1)
+    )
+
+
+@rule("smooth_l1_loss", "huber_loss")
+def _huber(b: Builder, node: GraphNode) -> Value:
+    """Quadratic up to `beta` (huber: `delta`), linear beyond; the two differ by that factor."""
+    float_result(node)
+    smooth = short(node.target) == "smooth_l1_loss"
+    edge = float(argument(node, 3, "beta" if smooth else "delta", 1.0))
+    if edge <= 0.0:
+        raise NotFusible("a smooth distance without a quadratic part")
+    far = b.call("abs", b.call("sub", *(b.as_float(b.get(a)) for a in node.args[:2])))
+    near = b.call("mul", b.call("square", far), 0.5 / edge if smooth else 0.5)
+    linear = b.call("sub", far, 0.5 * edge) if smooth else b.call("mul", b.call("sub", far, 0.5 * edge), edge)
+    return _reduced(b, b.call("where", b.call("lt", far, edge, kind="bool"), near, linear), argument(node, 2, "reduction", 1))
+
+
 @rule("cross_entropy_loss")
 def _cross_entropy(b: Builder, node: GraphNode) -> Value:
     """logits [rows, classes], targets [rows] of int64, the mean over rows. Ignored rows count neither above nor below."""

@@ -6,9 +6,11 @@ from typing import Any
 
 from agents.engineers.offline.builder import Builder, argument
 from agents.engineers.offline.graph import short
-from agents.engineers.offline.ir import NotFusible, Value
-from agents.engineers.offline.rules.registry import rule, source
+from agents.engineers.offline.ir import Axis, Dims, NotFusible, Value
+from agents.engineers.offline.rules.registry import float_result, rule, source
 from gpu_runner.contracts import GraphNode
+
+MOST_PIECES = 6  # tensors that one kernel joins: each is looked for at every point
 
 
 @rule("view", "reshape", "_unsafe_view", "flatten")
@@ -65,6 +67,36 @@ def _permute(b: Builder, node: GraphNode) -> Value:
 def _copy(b: Builder, node: GraphNode) -> Value:
     x = _inside(b, node)
     return b.view_as(x, x.dims)
+
+
+@rule("cat")
+def _cat(b: Builder, node: GraphNode) -> Value:
+    """Tensors one after the other along a dimension: each is read where the position is its own, and chosen there."""
+    float_result(node)
+    spec = node.out[0]
+    assert spec is not None
+    at = argument(node, 1, "dim", 0) % len(spec.shape)
+    given = [b.view.spec(str(a["ref"])) for a in node.args[0]]
+    if len(given) > MOST_PIECES or any(s is None or len(s.shape) != len(spec.shape) for s in given):
+        raise NotFusible("tensors that are joined in another way than one after the other")
+    whole = Axis(spec.shape[at])
+    dims: Dims = (*[()] * at, (whole,), *[()] * (len(spec.shape) - at - 1))
+    place = Value("index", dims, "int", strides=tuple(int(k == at) for k in range(len(dims))))
+    b.values.insert(0, place)
+    pieces, first = [], 0
+    for reference, part in zip(node.args[0], given, strict=True):
+        assert part is not None
+        value, size = b.get(reference), part.shape[at]
+        if value.kind != "float":
+            raise NotFusible("tensors of other dtypes than float32 that are joined")
+        if size > 1:
+            b.lengthen(value.dims[at], whole, first, size, place)
+        pieces.append((first + size, value))
+        first += size
+    joined = pieces[-1][1]
+    for end, value in reversed(pieces[:-1]):
+        joined = b.call("piece", b.call("lt", place, b.const(end), kind="bool"), value, joined)
+    return joined
 
 
 @rule("dropout")
