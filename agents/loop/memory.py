@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from agents.state import State
 
 MOST_REJECTED, MOST_LINES = 12, 24
@@ -20,12 +22,12 @@ def remembered(state: State, title: str, reason: str) -> State:
     return state.model_copy(update={"rejected": (*kept, line)[-MOST_REJECTED:]})
 
 
-def failures(state: State) -> tuple[str, ...]:
+def failures(state: State, without: Collection[str] = ()) -> tuple[str, ...]:
     """One line per cause, the newest last, at most MOST_LINES: candidates that failed alike stand in one line, then answers
-    that became no candidate."""
+    that became no candidate. `without`: candidates that are told of elsewhere."""
     causes: dict[tuple[str, str], list[str]] = {}
     for candidate in state.candidates:
-        if candidate.status != "done" or candidate.verdict is None or candidate.verified:
+        if candidate.id in without or candidate.status != "done" or candidate.verdict is None or candidate.verified:
             continue
         key = (str(candidate.verdict), candidate.note)
         causes[key] = [*causes.pop(key, []), candidate.id]  # newest last

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agents.engineers import Context
+from agents.engineers.llm import evidence
 from agents.fingerprint import fingerprint
 from agents.loop import apply, next_step, open_steps, under_way
 from agents.loop.memory import failures
@@ -30,7 +32,7 @@ from agents.state import (
 from agents.steps import STEP_LIMITS_S, task_for
 from gpu_runner.contracts import BuildReport
 from tests.agents.loop_run import BLOBS, Run
-from tests.agents.loop_world import check, new_state, options, program, timing
+from tests.agents.loop_world import analysis, check, new_state, options, program, timing
 
 
 class Wide(Run):
@@ -273,6 +275,20 @@ def test_what_failed_is_remembered_in_few_lines_by_its_cause() -> None:
     assert 7 < len(lines) <= 24
     assert all(len(line) <= 260 for line in lines)
     assert next(line for line in lines if "lane 3: no" in line).startswith("c17, c24, c31: build-failed")
+
+
+def test_a_coder_is_told_what_failed_once_and_with_its_cause() -> None:
+    run = begun(8, *"abcd", patience=99, replan_failures=99, budget=Budget(attempts=60, wall_s=None))
+    for _ in range(2):
+        for lane in range(1, 9):
+            run.answer(lane, Unusable, reason="No block of code.") if lane == 8 else run.fail(lane)
+        run.decide("advance")
+    parts = {part.title: part.text for part in evidence.tried(Context(run.state, "", analysis(), BLOBS))}
+    recent, failed = parts["Tried before"], parts["What failed so far, not to be written again"]
+    assert recent.startswith("c3 ")
+    assert "c1: build-failed. lane 1: no" in failed
+    assert "c3:" not in failed, "it is among the recent ones"
+    assert "no program: “b”: No block of code." in failed
 
 
 def test_a_round_survives_its_own_json() -> None:

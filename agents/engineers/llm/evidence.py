@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from agents.diagnosis import Diagnosis
 from agents.engineers import Context
 from agents.engineers.llm.prompts import Part
+from agents.loop.memory import failures
 from agents.loop.profiles import standing
 from agents.state import Candidate, Todo
 from gpu_runner.contracts import CheckReport, TensorSpec, TimingReport
@@ -33,13 +34,17 @@ def profile(context: Context) -> list[Part]:
 
 
 def tried(context: Context, without: str = "") -> list[Part]:
-    """Earlier candidates in short, the newest last."""
+    """Earlier candidates in short, the newest last; and what failed besides, so that it is not paid for twice."""
     lines = [
         _one_line(candidate)
         for candidate in context.state.candidates[-MOST_TRIED:]
         if candidate.id != without and candidate.status == "done"
     ]
-    return [Part("Tried before", "\n".join(lines), data=True, weight=2)] if lines else []
+    parts = [Part("Tried before", "\n".join(lines), data=True, weight=2)] if lines else []
+    recent = {without, *(candidate.id for candidate in context.state.candidates[-MOST_TRIED:])}
+    if failed := failures(context.state, recent):
+        parts.append(Part("What failed so far, not to be written again", "\n".join(failed), data=True, weight=3))
+    return parts
 
 
 def hints(context: Context) -> list[Part]:
