@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 
 from tests.stitchweb.conveyor import Conveyor
 
@@ -17,6 +18,9 @@ def shop(settings: Any, tmp_path: Path) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.ALLOWED_HOSTS = ["testserver", "localhost"]
+    # Who sends hundreds of forms in a second is a test; those that are about limits set their own.
+    settings.WRITES_PER_MINUTE = settings.UPLOAD_FORMS_PER_MINUTE = settings.LINKS_PER_MINUTE = 10**6
+    cache.clear()
 
 
 @pytest.fixture(autouse=True)
