@@ -14,6 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.utils import timezone
 
+from stitchweb.core.upkeep import hourly
 from stitchweb.review.models import Assignment, Change, Draft, Item, Project, Remark, Review, Reviewer
 from stitchweb.review.rubric import changed, shipped
 from stitchweb.review.services.projects import change
@@ -188,7 +189,7 @@ def test_what_is_due_is_forgotten_and_the_labels_stay(desk: PageDesk) -> None:
     call_command("forget_reviews")
     assert Draft.objects.exists()
     Project.objects.update(closed_at=timezone.now() - timedelta(days=31))
-    call_command("forget_reviews")
+    hourly.send(sender=None)  # as the sweeping process does
     assert not Draft.objects.exists()
     assert not Reviewer.objects.exists()
     assert not Assignment.objects.filter(user__isnull=False).exists()
