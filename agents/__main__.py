@@ -36,7 +36,7 @@ from agents.model_options import (
 )
 from agents.reading import Unreadable, read_program
 from agents.result import line_of, refused_line, sentence_of, verdict_of
-from agents.state import Options
+from agents.state import MAX_WIDTH, Options, Search
 from agents.summary import latest, table, totals
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
 from gpu_runner.device import resolve_target
@@ -98,6 +98,13 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--target", default="cpu", help="cpu, cuda (the first visible device) or sm_90 (default cpu)")
         add_model_options(command)
         command.add_argument("--attempts", type=positive, default=12, help="programs to write at most (default 12)")
+        wide = range(1, MAX_WIDTH + 1)
+        command.add_argument(
+            "--width", type=int, choices=wide, default=1, help="programs to write at once and keep the best of (default 1)"
+        )
+        command.add_argument(
+            "--beam", type=int, choices=wide, default=1, help="of the best programs so far that they start from (default 1)"
+        )
         command.add_argument("--protocol", choices=sorted(PROTOCOLS), default="strict", help="of the final verification")
         command.add_argument("--mode", choices=[str(m) for m in Mode], default=str(Mode.EVAL))
         command.add_argument("--precision", choices=[str(p) for p in Precision], default=str(Precision.AS_REFERENCE))
@@ -127,11 +134,14 @@ def _options(given: argparse.Namespace, seconds: float, target: str, models: Mod
         require_own_kernels=given.require_own_kernels,
         brief_profiles=given.profiles == "brief",
         budget=budget_of(given, seconds),
+        search=Search(width=given.width, beam=given.beam),
     )
 
 
 def _able(given: argparse.Namespace) -> tuple[str, Models]:
     """The resolved target and the roles' models. HandsError when there is no such device, engineer, model or key."""
+    if given.beam > given.width:
+        raise HandsError(f"{given.beam} programs to start from are more than the {given.width} written at once: raise --width.")
     try:
         models = models_of(given)
         check_engineers(given, models)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+from agents.__main__ import main
 from agents.blobs import MemoryBlobs
 from agents.engineers import CodeAnswer, Context
 from agents.engineers.scripted import Scripted
@@ -126,3 +129,13 @@ def test_a_coder_that_always_answers_alike_is_asked_once_per_parent() -> None:
     chosen = options("offline", search=Search(width=4))
     state = optimize(SOURCE, chosen, FakeHands(analyse=HandsError("Enough.")), blobs)
     assert not state.options.search.samples
+
+
+def test_the_command_line_says_how_wide_a_run_is(tmp_path: Path) -> None:
+    source, engineer = tmp_path / "layer.py", Together(2)
+    source.write_text(SOURCE)
+    command = ["optimize", str(source), "--out", str(tmp_path / "out"), "--engineer", scripted_name(engineer), "--width", "2"]
+    assert main([*command, "--attempts", "2"], lambda: nullcontext(OneDevice({"Fuse 1": 2.0}))) == 0
+    state = State.model_validate_json((tmp_path / "out" / "state.json").read_text())
+    assert (state.options.search, state.rounds) == (Search(width=2, beam=1, samples=True), 1)
+    assert (state.usage.attempts, len(engineer.told)) == (2, 2)

@@ -46,6 +46,7 @@ def optimize(source: Path, *more: str) -> int:
         (["--engineer", "llm", "--model", "openai/x", "--api-base", "http://host/v1?key=secret"], "no user, password or key"),
         (["--engineer", "llm", "--model", "openai/x", "--api-key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
         (["--engineer", "llm", "--model", "openai/x", "--coder", "offline"], "its own Planner"),
+        (["--width", "2", "--beam", "3"], "raise --width"),
         (["--planner", "nobody"], "no engineer named 'nobody'"),
     ],
     ids=lambda value: " ".join(value)[-40:] if isinstance(value, list) else "",
