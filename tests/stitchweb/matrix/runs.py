@@ -26,8 +26,6 @@ def visits(stage: Stage) -> Visits:
 
     secret = hosts.admit("w", ["run.cpu"])
 
-    secret = hosts.admit("w", ["run.cpu"])
-
     def token(who: Who) -> Mapping[str, str]:
         known = {"Authorization": f"Bearer {jobbook.token_of(stage.job.pk)}", "X-Runner-Secret": secret}
         return known if who is Who.RUNNER else {}
