@@ -60,7 +60,7 @@ TIME_ZONE = env.text("TIME_ZONE", "UTC", "Time zone of the times shown.")
 # Security
 DEBUG = env.flag("DEBUG", False, "Django's debug pages. Never on a host that others can reach.")
 SECRET_KEY = env.secret(
-    "SECRET_KEY", "Signs sessions, login links and job tokens.", shown="created in `DATA_DIR`"
+    "SECRET_KEY", "Signs sessions and job tokens, and seals the secrets of second factors.", shown="created in `DATA_DIR`"
 ) or kept_secret(DATA_DIR / "secret_key")
 MODEL_KEYS_SECRET = env.secret(
     "MODEL_KEYS_SECRET",
