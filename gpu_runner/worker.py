@@ -39,6 +39,7 @@ app = Celery("gpu_runner")
 
 _TASK: TypeAdapter[Task] = TypeAdapter(Task)
 _PR_SET_PDEATHSIG = 1
+AWAY_S = 1.0  # between two words while the site is away: a runner is often started with it
 LOOK_S = 0.5  # how often the process that takes messages looks whether it is still to take some
 
 
@@ -149,21 +150,23 @@ class Presence:
     def now(self) -> None:
         self._wake.set()
 
-    def tell(self) -> None:
-        """Say it once. What the site cannot be told now is told the next time."""
+    def tell(self) -> bool:
+        """Say it once; whether the site heard it. What it cannot be told now is told the next time."""
         try:
             state = present(self.account, {"about": self.about, "health": _board.health or self.unfit, "use": use()})
         except NotTaken as sentence:
             self.takes, self.removed = False, str(sentence)
         except OSError as trouble:
             log.info("the site could not be told that this runner is there: %s", trouble)
+            return False
         else:
             self.takes = state == "active"
+        return True
 
     def _run(self) -> None:
         while not self.removed:
-            self.tell()
-            self._wake.wait(PRESENT_EVERY_S)
+            heard = self.tell()
+            self._wake.wait(PRESENT_EVERY_S if heard else AWAY_S)
             self._wake.clear()
         log.error("%s", self.removed)
         os.kill(os.getpid(), signal.SIGTERM)  # Celery's way to stop: what is under way ends first
