@@ -82,6 +82,7 @@ def backup(path: Path, secrets: Path | None = None) -> dict[str, int]:
 def _moment() -> Iterator[None]:
     """A transaction that sees one moment and holds no lock that a writer would wait for."""
     if connection.vendor == "sqlite":
+        connection.ensure_connection()  # which reads the mode from the settings
         before, connection.transaction_mode = connection.transaction_mode, "DEFERRED"  # type: ignore[attr-defined]
         try:
             with transaction.atomic():
