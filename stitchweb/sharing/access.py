@@ -15,7 +15,7 @@ from django.http import Http404
 from stitchweb.core.permissions import MANAGERS, Action
 from stitchweb.core.withheld import open_to, refuse_closed
 from stitchweb.runs.access import runs_for
-from stitchweb.runs.models import RunQuerySet
+from stitchweb.runs.models import ENDED, RunQuerySet
 from stitchweb.sharing.models import Collection, Comment, Publication, PublicationQuerySet, ShareLink
 from stitchweb.sharing.permissions import CHANGE, SEE, SEE_COLLECTION, SHARE, UNSAY
 from stitchweb.teams.access import Person, require, role_of, teams_for
@@ -129,5 +129,5 @@ def link_of(token: str) -> ShareLink:
 
 
 def ended_runs_for(user: Person) -> RunQuerySet:
-    """Ended runs that leaderboards count: what was made for display is not among them unless its team is."""
-    return runs_for(user).filter(ended_at__isnull=False)
+    """Ended runs, which leaderboards count."""
+    return runs_for(user).filter(status__in=ENDED)

@@ -17,7 +17,7 @@ from django.db.models import Case, Count, F, FloatField, Value, When, Window
 from django.db.models.functions import RowNumber
 
 from gpu_runner.contracts import Interval
-from stitchweb.runs.models import RunQuerySet
+from stitchweb.runs.models import ENDED, RunQuerySet
 from stitchweb.sharing.ground import device_name
 
 FAST_P = (1.0, 1.2, 1.5, 2.0, 4.0)
@@ -158,7 +158,7 @@ def score_of(engineer: str, rows: Sequence[Attempt]) -> Score:
 
 def attempts_of(runs: RunQuerySet, best: bool = True) -> list[Attempt]:
     """The attempts among these runs, with `best` the one of each engineer, reference, target and protocol. Two queries."""
-    counted = runs.filter(ended_at__isnull=False).exclude(verdict="cancelled").exclude(verdict="")
+    counted = runs.filter(status__in=ENDED).exclude(verdict__in=["", "cancelled"])
     height = Case(When(verdict="verified", then=F("speedup")), default=Value(None), output_field=FloatField())
     parts = [F("revision__sha256"), F("target"), F("protocol"), F("engineer"), F("synthetic")]
     place = Window(RowNumber(), partition_by=parts, order_by=[height.desc(nulls_last=True), F("pk").desc()])

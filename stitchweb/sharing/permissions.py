@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stitchweb.core.permissions import ANYBODY, LINKED, REVIEWERS, TEAM, WORKERS, Action, Route, form, get, post
+from stitchweb.runs.permissions import SEE as SEE_RUN
 from stitchweb.teams.permissions import USE_SITE
 
 SEE = Action(
@@ -45,7 +46,7 @@ ROUTES = {
     "publication-share-revoke": post(SHARE),
     "compare": get(USE_SITE),
     "leaderboard": get(USE_SITE),
-    "leaderboard-reference": get(USE_SITE),
+    "leaderboard-reference": get(SEE_RUN),
     "collections": Route(get=USE_SITE, post=COLLECT),
     "collection": Route(get=SEE_COLLECTION, post=COLLECT),
     "collection-take-out": post(COLLECT),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from allauth.core.internal.httpkit import get_client_ip
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
@@ -66,7 +67,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         form = PasswordForm(request.POST)
         word = form.cleaned_data["password"] if form.is_valid() else ""
         try:
-            try_password(link, word, request.META.get("REMOTE_ADDR", ""))
+            try_password(link, word, get_client_ip(request) or "nowhere")
         except LinkRefused as refusal:
             return _locked(request, token, str(refusal), 429 if isinstance(refusal, TooManyTries) else 403)
         request.session[f"share:{link.pk}"] = unlocked_word(link)
