@@ -22,23 +22,26 @@ from tests.agents.loop_world import FakeHands, program
 
 ACT_S = float(os.environ.get("ACT_S", "0.5"))
 NAME = "acted"
+TODOS = 10
 
 
 class Acted:
-    """A plan of as many todos as the run may make attempts, a program for each."""
+    """A plan of a few todos, a program for each, then another plan: a run lasts as long as its budget of attempts."""
 
     name = NAME
 
     def plan(self, context: Context) -> PlanAnswer:
-        attempts = context.state.options.budget.attempts
-        todos = tuple(Todo(id="", kind="fuse", title=f"Step {n}", predicted=1.5) for n in range(1, attempts + 1))
+        made = len(context.state.candidates)
+        few = min(TODOS, context.state.options.budget.attempts)
+        todos = tuple(Todo(id="", kind="fuse", title=f"Step {made + n}", predicted=1.5) for n in range(1, few + 1))
         return PlanAnswer(todos=todos, note="As told.")
 
     def code(self, context: Context, todo: Todo, parent: Candidate | None, failed: Candidate | None) -> CodeAnswer:
         return CodeAnswer(files=CandidateFiles(files=program(f"{todo.id} {todo.title}")), title=todo.title)
 
     def decide(self, context: Context, candidate: Candidate) -> DecideAnswer:
-        return DecideAnswer(decision=Decision(candidate=candidate.id, route="advance", sentence="On to the next."))
+        route = "replan" if len(context.state.candidates) % TODOS == 0 else "advance"
+        return DecideAnswer(decision=Decision(candidate=candidate.id, route=route, sentence="On to the next."))
 
 
 class ActedHands(FakeHands):

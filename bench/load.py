@@ -90,7 +90,8 @@ owner = User.objects.get(email="owner@bench.invalid")
 revision = Revision.objects.get(program__team__name="Bench")
 def options(attempts, target):
     budget = Budget(attempts=attempts, wall_s=None)
-    return Options(target=target, planner="acted", coder="acted", verifier="acted", protocol=PROTOCOLS["quick"], budget=budget)
+    return Options(target=target, planner="acted", coder="acted", verifier="acted", protocol=PROTOCOLS["quick"], budget=budget,
+                   patience=1_000_000)
 """
 
 
@@ -259,7 +260,8 @@ class Load:
 
     def top_up(self) -> None:
         """As many queued runs as there should be."""
-        code = "from stitchweb.runs.models import Run\nprint(json.dumps(Run.objects.active().filter(target='cpu').count()))"
+        waiting = "Run.objects.active().filter(team__name='Bench', target='cpu').count()"
+        code = f"from stitchweb.runs.models import Run\nprint(json.dumps({waiting}))"
         with contextlib.suppress(RuntimeError):  # the database may be away for a moment
             missing = self.queued - int(self.site.ask(code))
             if missing > 0:
@@ -291,7 +293,7 @@ def begin(site: Fleet, viewers: int, queued: int, reviewers: int, seconds: float
     """Fill the site and set everybody to work."""
     code = PREPARE.replace("{viewers}", str(viewers)).replace("{reviewers}", str(reviewers))
     told = site.ask(code.replace("{items}", str(int(seconds * reviewers) + 500)))
-    live = start_runs(site, LIVE, 100_000 // LIVE, "sm_90")
+    live = start_runs(site, LIVE, 100_000, "sm_90")
     load = Load(site, live, queued, None)  # type: ignore[arg-type]  in a moment
     load.top_up()
     load.player = subprocess.Popen(
