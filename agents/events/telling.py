@@ -29,6 +29,8 @@ def created(state: State, at: float, seq0: int = 0, synthetic: bool = False) -> 
         mode=options.mode,
         precision=options.precision,
         require_own_kernels=options.require_own_kernels,
+        width=options.search.width,
+        beam=options.search.beam,
         engineers={"planner": options.planner, "coder": options.coder, "verifier": options.verifier},
         models={role: choice.model for role, choice in options.models.items()},
         budget=options.budget.model_dump(mode="json"),

@@ -54,6 +54,8 @@ class RunHeader(Contract):
     mode: str
     precision: str
     require_own_kernels: bool = False
+    width: int = 1  # programs at once
+    beam: int = 1  # of the best that they start from
     engineers: dict[str, str]  # role: name
     models: dict[str, str] = {}  # role: the model that it asks
     budget: dict[str, Any]
