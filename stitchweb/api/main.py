@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import NinjaAPI
+from ninja.errors import HttpError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 
@@ -22,9 +23,11 @@ and a limit of requests a minute. What a token may see and do is what its person
 
 
 class _Parser(Parser):
-    """JSON that is nested without end is refused like any other that is none."""
+    """A body says that it is JSON. What is nested without end is refused like any other that is none."""
 
     def parse_body(self, request: HttpRequest) -> Any:
+        if request.content_type != "application/json":
+            raise HttpError(415, "The body has to be JSON, with Content-Type: application/json.")
         try:
             return super().parse_body(request)
         except RecursionError:
@@ -51,12 +54,12 @@ class Api(NinjaAPI):
                 takes = method == "post"
                 if takes:
                     operation["parameters"].append(_KEY)
-                for status in (400, 401, 403, 404, 429, *((409, 413, 422) if takes else ())):
+                for status in (400, 401, 403, 404, 429, *((409, 413, 415, 422) if takes else ())):
                     operation["responses"].setdefault(
                         status, {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
                     )
                 operation["responses"] = {str(status): said for status, said in operation["responses"].items()}
-                if path.endswith(("/runs/{pk}", "/source", "/files/{path}")):
+                if path.endswith(("/runs/{pk}", "/source", "/{cid}", "/files/{path}")):
                     operation["responses"].setdefault("304", {"description": "You have it already (If-None-Match)"})
         return schema
 

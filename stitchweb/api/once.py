@@ -30,8 +30,8 @@ def once(request: HttpRequest, work: Callable[[], HttpResponse]) -> HttpResponse
     word = request.headers.get(HEADER)
     if word is None:
         return work()
-    if not (0 < len(word) <= LONGEST and word.isprintable() and word.strip()):
-        raise Malformed(f"{HEADER} is 1 to {LONGEST} printable characters, such as a UUID.")
+    if not (0 < len(word) <= LONGEST and all("!" <= char <= "~" for char in word)):
+        raise Malformed(f"{HEADER} is 1 to {LONGEST} characters of ASCII without spaces, such as a UUID.")
     content = hashlib.sha256(request.body).hexdigest()
     with transaction.atomic():
         key = hashlib.sha256(f"{request.method} {request.path} {word}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -36,6 +36,7 @@ TITLES = {
     405: "Another method",
     409: "Not now",
     413: "Too large",
+    415: "Another kind of body",
     422: "Refused",
     429: "Too many requests",
     500: "Our mistake",

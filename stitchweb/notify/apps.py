@@ -9,6 +9,9 @@ class NotifyConfig(AppConfig):
     name = "stitchweb.notify"
 
     def ready(self) -> None:
+        from stitchweb.core.leaving import Parting, add_parting
         from stitchweb.notify import receivers
+        from stitchweb.notify.services import forget_name
 
         receivers.connect()
+        add_parting(Parting(person=forget_name))

@@ -9,6 +9,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Value
+from django.db.models.functions import Concat, Substr
 from django.utils import timezone
 
 from stitchweb.notify.kinds import KINDS, WAYS, Kind
@@ -99,6 +101,12 @@ def choose(user: User, wanted: Collection[tuple[str, str]]) -> None:
 def mark_read(rows: Iterable[Notification]) -> None:
     """They are read from now on; those that were stay as they were."""
     Notification.objects.filter(pk__in=[row.pk for row in rows], read_at=None).update(read_at=timezone.now())
+
+
+def forget_name(user: User) -> None:
+    """Take the name of somebody who leaves out of what others were told of their doing."""
+    told = Notification.objects.filter(sentence__startswith=f"{user} ")
+    told.update(sentence=Concat(Value("Somebody "), Substr("sentence", len(f"{user} ") + 1)))
 
 
 def forget() -> None:

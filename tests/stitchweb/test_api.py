@@ -83,6 +83,8 @@ def test_a_refusal_says_line_reason_and_way_out(told: World) -> None:
     assert mine.post("programs", {"text": NEW, "colour": "red"})[0] == 400
     assert mine.post("programs", {"text": NEW, "team": "elsewhere"})[0] == 403
     assert mine.post("programs", b"{")[0] == 400
+    assert mine.post("programs", {"text": NEW, "analyse": "yes"})[0] == 400
+    assert mine.raw("POST", "programs", None).status_code == 415
     assert mine.post("programs", b"\xff")[0] == 400
     assert mine.post("programs", b"[" * 200_000)[0] == 400
     assert mine.post(f"runs/{told.done.pk}/cancel", {})[0] == 409
@@ -138,6 +140,7 @@ def test_candidates_their_reports_and_files(told: World) -> None:
     assert best in {row["id"] for row in rows}
     report = mine.get(f"runs/{run}/candidates/{best}")[1]
     assert report["verdict"] == "verified"
+    assert mine.get(f"runs/{run}/candidates/{best}", If_None_Match=mine.last["ETag"]) == (304, None)
     assert report["rows"]
     assert report["confirmed"]["device"]
     path = report["files"][0]["path"]

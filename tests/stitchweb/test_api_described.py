@@ -67,6 +67,7 @@ def asked(one_connection: None, settings: Any, monkeypatch: pytest.MonkeyPatch) 
     """A token of somebody who may do everything in a team with runs, and the keys that the stand-ins stand for."""
     settings.API_PER_MINUTE = 10**9
     settings.UPLOAD_FORMS_PER_MINUTE = settings.UPLOADS_PER_HOUR = settings.RUNS_AT_ONCE = 10**6
+    monkeypatch.setattr("channels.db.close_old_connections", lambda: None)
     monkeypatch.setattr(watch, "LONGEST_S", 0.0)  # a run that goes on would be watched for a quarter of an hour
     world = make_world()
     project = create_project(world.owner, world.team, Rubric.objects.get(key="kernels", version=1), "Norms")

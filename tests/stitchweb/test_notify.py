@@ -31,6 +31,7 @@ from stitchweb.review.services.projects import Filters, create_project, fill, se
 from stitchweb.runs.models import Run
 from stitchweb.runs.summary import store
 from stitchweb.sharing import signals as sharing
+from stitchweb.teams.deletion import delete_account
 from stitchweb.teams.models import Role
 from stitchweb.teams.services import set_role
 from tests.conftest import World
@@ -320,6 +321,12 @@ def test_the_sweep_hands_over_what_nobody_tried(world: World, allowed: None, con
     Delivery.objects.update(next_at=timezone.now() + timedelta(minutes=1))
     sending.send_due()
     assert len(conveyor.sent(DELIVER)) == 1
+
+
+def test_who_leaves_is_named_no_more(world: World) -> None:
+    tell(kinds.MENTION, [world.owner], "Teammate mentioned you in a comment.", "/", "comment 1", world.team)
+    delete_account(world.teammate)
+    assert sentences(world.owner) == ["Somebody mentioned you in a comment."]
 
 
 def test_choices_hold_for_what_comes_next(world: World) -> None:

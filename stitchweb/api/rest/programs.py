@@ -34,7 +34,7 @@ from stitchweb.runs.views.upload import team_to_write
 router = Router(tags=["Programs"])
 Id = Annotated[int, Path(description="of a program", ge=1, le=BIG)]
 Number = Annotated[int, Path(description="of a revision", ge=1, le=2**31 - 1)]
-Cursor = Annotated[str, Query(max_length=15, pattern=r"^\d*$", description="`next` of the page before")]
+Cursor = Annotated[str, Query(max_length=15, pattern="^[0-9]*$", description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=MOST_PER_PAGE)]
 Text = Annotated[str, Query(max_length=120)]
 

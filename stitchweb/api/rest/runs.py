@@ -44,6 +44,7 @@ from stitchweb.runs.views.take_home import bundle_of
 router = Router(tags=["Runs"])
 Id = Annotated[int, Path(description="of a run", ge=1, le=BIG)]
 Cid = Annotated[str, Path(description="of a candidate, such as c1", max_length=20, pattern=r"^[-a-zA-Z0-9_]+$")]
+OneProgram, OneState = Annotated[int, Query(ge=1, le=BIG)], Annotated[State, Query()]
 Limit = Annotated[int, Query(ge=1, le=MOST_PER_PAGE)]
 File = Annotated[str, Path(description="of a file in the candidate", max_length=200)]
 
@@ -52,8 +53,8 @@ File = Annotated[str, Path(description="of a file in the candidate", max_length=
 def runs(
     request: HttpRequest,
     team: Text = "",
-    program: Annotated[int | None, Query(ge=1, le=BIG)] = None,
-    status: State | None = None,
+    program: OneProgram = None,  # any, without it
+    status: OneState = None,
     target: Text = "",
     cursor: Cursor = "",
     limit: Limit = PER_PAGE,
@@ -149,7 +150,8 @@ def _candidate(request: HttpRequest, pk: int, cid: str) -> CandidateView:
 )  # fmt: skip
 def candidate(request: HttpRequest, pk: Id, cid: Cid):
     """What was built, checked and timed of one candidate."""
-    return candidate_reports(_candidate(request, pk, cid))
+    row = run_for(request.user, pk)
+    return fresh(request, f"{cid}.{_tag(row)}", lambda: candidate_reports(_candidate(request, pk, cid)))
 
 
 @router.get(

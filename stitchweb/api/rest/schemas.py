@@ -18,9 +18,9 @@ State = Literal[tuple(status.value for status in Status)]  # type: ignore[valid-
 
 
 class Taken(BaseModel):
-    """What a request brings: nothing that the description does not know."""
+    """What a request brings: nothing that the description does not know, and no text where it says a number."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class TeamOut(BaseModel):

@@ -49,7 +49,8 @@ _STREAM = {
     },
     "parameters": [
         {
-            "in": "header", "name": "Last-Event-ID", "required": False, "schema": {"type": "string", "pattern": r"^\d{1,15}$"},
+            "in": "header", "name": "Last-Event-ID", "required": False,
+            "schema": {"type": "string", "pattern": "^[0-9]{0,15}$"},
             "description": "the number of the last event that came; browsers send it by themselves",
         }
     ],
