@@ -41,7 +41,7 @@ def visits(stage: Stage) -> Visits:
 
     chosen = f"run={run.pk}&candidate=c5"
     return {
-        "published": Visit(query="q=marmot"),
+        "published": Visit(query="q=marm"),  # not the whole word: the page tells back what was typed
         "publish": Visit(query=chosen, data={"run": run.pk, "candidate": "c5", "name": "Second", "licence": "MIT"}),
         "publication": (
             Visit(at, method="GET"),
