@@ -29,12 +29,12 @@ USE_INVITATION = Action("team.use-invitation", "See what an invitation is for", 
 JOIN = Action("team.join", "Join a team by an invitation", LINKED, "Signed in; within its time and number")
 
 _SIGNING_IN = (
-    "account_login", "account_logout", "account_inactive", "account_reset_password", "account_reset_password_from_key",
+    "account_login", "account_logout", "account_reset_password", "account_reset_password_from_key",
     "account_request_login_code", "account_confirm_login_code", "account_email_verification_sent", "mfa_authenticate",
     "mfa_login_webauthn",
 )  # fmt: skip
 _SIGN_IN_TELLS = (
-    "account_reset_password_done", "account_reset_password_from_key_done", "socialaccount_login_cancelled",
+    "account_inactive", "account_reset_password_done", "account_reset_password_from_key_done", "socialaccount_login_cancelled",
     "socialaccount_login_error",
 )  # fmt: skip
 _OWN = (
