@@ -180,6 +180,17 @@ def test_a_route_without_a_row_is_named_and_not_served(stage: Stage, monkeypatch
     assert Doors(stage).client(Who.OWNER).get("/").status_code == 500
 
 
+def test_a_method_that_the_row_does_not_name_is_refused_before_any_view(stage: Stage) -> None:
+    client, visits = Doors(stage).client(Who.OWNER), all_visits(stage)
+    answers = {
+        name: client.delete(reverse(name, kwargs=dict(visits[name][0].args))).status_code
+        for name, row in table().routes.items()
+        if name in visits and row.delete is None
+    }
+    assert len(answers) > 100
+    assert set(answers.values()) == {405}
+
+
 def test_every_socket_and_task_has_a_row() -> None:
     patterns = {str(entry.pattern) for entry in websocket_urlpatterns} - {""}
     assert patterns - set(table().sockets) == set(), "Add it to SOCKETS in the permissions.py of its app."
