@@ -44,6 +44,7 @@ def limits() -> dict[str, Limit]:
         "upload": Limit(settings.UPLOAD_FORMS_PER_MINUTE, 60, "upload"),
         "link": Limit(settings.LINKS_PER_MINUTE, 60, "open shared links"),
         "api": Limit(settings.API_PER_MINUTE, 60, "ask the API with one token"),
+        "invite": Limit(100, 3600, "invite people"),  # mail to strangers goes out in this site's name
         "export": Limit(10, 3600, "export everything about yourself"),
     }
 

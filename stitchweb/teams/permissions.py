@@ -71,7 +71,7 @@ ROUTES = {
     "teams": Route(get=USE_SITE, post=MAKE_TEAM),
     "team-choose": post(USE_SITE),
     "team": Route(get=SEE_TEAM, post=RENAME_TEAM),
-    "team-invite": post(MANAGE_PEOPLE),
+    "team-invite": Route(post=MANAGE_PEOPLE, limit="invite"),
     "team-uninvite": post(MANAGE_PEOPLE),
     "team-role": post(MANAGE_PEOPLE),
     "team-remove": post(MANAGE_PEOPLE),
