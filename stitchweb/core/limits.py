@@ -54,7 +54,7 @@ def count(name: str, request: HttpRequest) -> None:
     limit = limits()[name]
     now = time.time()
     window = int(now // limit.seconds)
-    key = f"limit:{name}:{window}:{who(request)}"
+    key = f"limit:{name}:{window}:{who(request, by_token=name == 'api')}"
     cache.add(key, 0, limit.seconds + 1)
     try:
         counted = cache.incr(key)
@@ -64,11 +64,12 @@ def count(name: str, request: HttpRequest) -> None:
         raise TooMany(limit, max(1, round((window + 1) * limit.seconds - now)))
 
 
-def who(request: HttpRequest) -> str:
-    """The person, else the token, else the address that a request comes from; no secret among the keys."""
+def who(request: HttpRequest, by_token: bool = False) -> str:
+    """The person, else the address that a request comes from; with `by_token`, once it is known to be a good one, the token.
+    No secret among the keys, and nothing that a stranger may choose anew each time."""
     if request.user.is_authenticated:
         return f"user-{request.user.pk}"
-    said = request.headers.get("Authorization") or get_client_ip(request) or "nowhere"
+    said = (request.headers.get("Authorization") if by_token else "") or get_client_ip(request) or "nowhere"
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 

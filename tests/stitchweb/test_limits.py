@@ -82,6 +82,8 @@ def test_who_is_not_signed_in_is_counted_by_address(settings: Any, rf: RequestFa
     limits.count("link", request("192.0.2.2"))
     with pytest.raises(limits.TooMany):
         limits.count("link", request("192.0.2.1"))
+    with pytest.raises(limits.TooMany):
+        limits.count("link", request("192.0.2.1", HTTP_AUTHORIZATION="Bearer made-up"))
     # Nobody gets a fresh count by saying where they come from, unless a proxy is known to say it.
     with pytest.raises(limits.TooMany):
         limits.count("link", request("192.0.2.1", HTTP_X_FORWARDED_FOR="198.51.100.7"))
