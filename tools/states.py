@@ -41,6 +41,7 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
     status_line,
 )
 from tests.stitchweb.settings_world import settings_pages  # noqa: E402
+from tests.stitchweb.sharing_world import states_of  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 from tools.states_of_operating import operator_pages  # noqa: E402
@@ -297,6 +298,7 @@ def main() -> None:
     pages = _people() | _programs(program.team, owner) | _runs(revision, owner) | _profiles(owner)
     pages |= review_pages(program.team, owner)
     pages |= models_pages(revision, owner)
+    pages |= states_of(revision, owner)
     pages |= people_pages(program.team, owner)
     pages |= operator_pages(program.team)
     pages |= settings_pages(program.team, owner)

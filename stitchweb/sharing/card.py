@@ -25,15 +25,16 @@ def _width(text: str) -> int:
 
 def words_of(row: Publication, numbers: bool) -> str:
     """The right half of a badge."""
+    labels = [label.replace("-", " ") for label in row.loud_labels]
     if not numbers:
-        return f"v{row.version}, verified"
+        return ", ".join([f"v{row.version}, verified", *labels])
     over = row.over_baseline or row.over_eager
     if over is None:
-        return f"verified, no speed claimed, {row.protocol}"
+        return ", ".join(["verified, no speed claimed", row.protocol, *labels])
     baseline = (row.baseline or "eager") if row.over_baseline else "eager"
     speed = f"{ratio(over.value)}× over {baseline if baseline == 'eager' else 'compile'} ({ratio(over.low)}–{ratio(over.high)})"
     parts = [speed if row.faster else f"{speed}, {row.speed.replace('-', ' ')}", row.target, row.protocol]
-    return ", ".join([*parts, *(label.replace("-", " ") for label in row.loud_labels)])
+    return ", ".join([*parts, *labels])
 
 
 def badge(left: str, right: str) -> SafeString:

@@ -127,7 +127,7 @@ def _place(user: User, run: Run, wish: Wish) -> tuple[str, str]:
         return earlier.name, earlier.slug
     name = " ".join((wish.name or run.name).split())[:120]
     slug = slugify(name)[:110] or "program"
-    if Publication.objects.filter(team=run.team_id, slug=slug).exists():
+    if Publication.objects.standing().filter(team=run.team_id, slug=slug).exists():
         raise PublishRefused(
             f"The team has a publication named {name}. Publish this as its next version, or under another name."
         )
