@@ -175,8 +175,8 @@ def tried(name: str) -> dict[str, Any]:
         engineers: dict[str, Any] = {}
         for engineer in ("llm", "agentic"):
             folder = FOLDER / f"run-{time.time_ns()}"
-            words = ["optimize", "examples/mlp.py", "--engineer", engineer, "--attempts", "2", "--minutes", "4", "--max-tokens"]
-            words += ["512", "--context", "8192", "--tokens", "60000", "--protocol", "quick", "--out", str(folder), "--json"]
+            words = ["optimize", "examples/mlp.py", "--engineer", engineer, "--attempts", "1", "--minutes", "3", "--max-tokens"]
+            words += ["300", "--context", "8192", "--tokens", "60000", "--protocol", "quick", "--out", str(folder), "--json"]
             ended, out, _ = command(server, *words)
             line = json.loads(out.splitlines()[-1])
             engineers[engineer] = {

@@ -322,3 +322,20 @@ def test_the_budget_ends_a_run_whose_coder_has_nothing_to_hand_in() -> None:
 def test_a_fenced_program_alone_is_handed_in_too() -> None:
     state, _, _ = run([Say(fenced(MODEL))], FakeHands(time=timing(1.6)))
     assert verdict_of(state) == "verified"
+
+
+def test_a_key_that_a_server_puts_into_a_call_is_in_no_file_event_task_or_state() -> None:
+    text = f"{MODEL}# {KEY}\n"
+    hands, turns = (
+        FakeHands(time=timing(1.6)),
+        [[("write_file", {"path": "model_new.py", "text": text}), ("verify", {})], [FINISH]],
+    )
+    blobs, events = MemoryBlobs(), list[Event]()
+    with ModelServer([model(turns)]) as server:  # type: ignore[arg-type]
+        wanted = options("agentic", budget=Budget(attempts=1), **chosen(server))
+        state = optimize(SOURCE, wanted, hands, blobs, events.append)
+    assert verdict_of(state) == "verified"
+    everything = [state.model_dump_json(), *(event.model_dump_json() for event in events)]
+    everything += [task.model_dump_json() for task in hands.tasks] + [data.decode() for data in blobs._bytes.values()]
+    assert any("[key]" in one for one in everything)
+    assert not any(KEY in one for one in everything)

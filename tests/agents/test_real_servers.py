@@ -50,8 +50,8 @@ def test_a_run_ends_cleanly_whatever_the_model_says(server: Server, engineer: st
         "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x) * 2 + 1\n\n"
         "def get_inputs():\n    return [torch.randn(256, 1024)]\n\ndef get_init_inputs():\n    return []\n"
     )
-    words = ["optimize", str(tmp_path / "layer.py"), "--engineer", engineer, "--attempts", "2", "--minutes", "5", "--json"]
-    words += ["--max-tokens", "400", "--context", "8192", "--tokens", str(TOKENS), "--protocol", "quick"]
+    words = ["optimize", str(tmp_path / "layer.py"), "--engineer", engineer, "--attempts", "1", "--minutes", "3", "--json"]
+    words += ["--max-tokens", "300", "--context", "8192", "--tokens", str(TOKENS), "--protocol", "quick"]
     status, out, err = command(server, *words, "--out", str(tmp_path / "out"))
     line = json.loads(out.splitlines()[-1])
     assert (status, line["verdict"]) in [(0, "verified"), (3, "no-gain"), (4, "failed")], out + err
