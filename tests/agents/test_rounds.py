@@ -294,3 +294,14 @@ def test_a_coder_is_told_what_failed_once_and_with_its_cause() -> None:
 def test_a_round_survives_its_own_json() -> None:
     run = begun(3).write(1).write(2)
     assert State.model_validate_json(run.state.model_dump_json()) == run.state
+
+
+def test_a_state_from_before_there_were_rounds_is_read_as_one_without_them() -> None:
+    state = Run().planned("a").attempt(1.5).state
+    old = state.model_dump(mode="json")
+    for name in ("round", "rounds", "rejected"):
+        del old[name]
+    del old["options"]["search"]
+    for candidate in old["candidates"]:
+        del candidate["round"], candidate["fingerprint"]
+    assert State.model_validate(old) == state
