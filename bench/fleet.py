@@ -60,14 +60,11 @@ class Part:
         self.kills += 1
 
     def stop(self) -> None:
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        """At once, with all that it has started: nothing of a fleet is kept."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(10)
 
 
 class Fleet:
@@ -202,7 +199,8 @@ class Fleet:
 
 @contextlib.contextmanager
 def fleet(runners: dict[str, str]) -> Iterator[Fleet]:
-    """A fleet with these runners (name: queue) that is gone afterwards."""
+    """A fleet with these runners (name: queue) that is gone afterwards, also when this process is told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="stitchweb-fleet-", ignore_cleanup_errors=True) as folder:
         made = Fleet(Path(folder), runners)
         try:
