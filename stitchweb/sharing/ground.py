@@ -13,7 +13,7 @@ def device_name(device: DeviceInfo | Mapping[str, Any] | None) -> str:
     """What a ranking calls a device: its name and, of a processor, the cores. Empty when it is not known."""
     told = device.model_dump() if isinstance(device, DeviceInfo) else dict(device or {})
     name = str(told.get("name") or "").strip()
-    if name and told.get("kind") != "gpu" and told.get("cores"):
+    if name and told.get("kind") != "gpu" and told.get("cores") and "cores" not in name:
         name = f"{name}, {told['cores']} cores"
     return name[:160]
 

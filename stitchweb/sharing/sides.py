@@ -122,7 +122,8 @@ class Numbers:
 
 def numbers_of(a: Side, b: Side) -> Numbers:
     """The numbers of both, or every reason why they may not stand side by side."""
-    reasons = [_unclaimed(side) for side in (a, b) if not side.claimed] + apart(a.ground, b.ground)
+    # What was not claimed was often not timed either: that its ground is not known is then no news.
+    reasons = [_unclaimed(side) for side in (a, b) if not side.claimed] or apart(a.ground, b.ground)
     if reasons:
         return Numbers(tuple(dict.fromkeys(reasons)))
     assert a.report is not None

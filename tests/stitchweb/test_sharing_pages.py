@@ -115,7 +115,7 @@ def test_notes_cannot_do_harm(shown: Shown) -> None:
     assert "<strong>in registers</strong>" in html
     assert "&lt;script&gt;alert(1)" in html
     assert '<a href="https://example.org/welford" rel="nofollow noopener noreferrer">' in html
-    assert "<h4>What it does</h4>" in html
+    assert "<h3>What it does</h3>" in html
 
 
 def test_a_bad_publish_form_keeps_what_was_written(shown: Shown) -> None:

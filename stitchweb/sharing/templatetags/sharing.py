@@ -21,11 +21,12 @@ _SCHEMES = {"http", "https", "mailto"}
 
 @register.filter
 def markdown(text: str) -> SafeString:
-    """Markdown as HTML. Headings begin two levels down, for the page has its own."""
+    """Markdown as HTML. Its highest heading becomes an h3, for the page has those above it; none is left out below."""
     tokens: list[Token] = _MARKDOWN.parse(text)
-    for token in tokens:
-        if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(int(token.tag[1]) + 2, 6)}"
+    headings = [token for token in tokens if token.type in ("heading_open", "heading_close")]
+    levels = sorted({int(token.tag[1]) for token in headings})
+    for token in headings:
+        token.tag = f"h{min(3 + levels.index(int(token.tag[1])), 6)}"
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     clean = nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES, link_rel="nofollow noopener noreferrer")
     return mark_safe(clean)  # noqa: S308  nh3 made it
