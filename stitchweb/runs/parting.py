@@ -32,7 +32,8 @@ def _team(team: Any) -> Callable[[], None]:
 
 
 def _person(user: Any) -> None:
-    """Their name in what runs told goes; that somebody did it stays."""
+    """Their name in what runs told goes; that somebody did it stays. Histories hold names alone, so what somebody else of the
+    very same name did in these runs loses it, too."""
     name = str(user)[:120]
     runs = Run.objects.filter(Q(owner=user) | Q(controls__user=user) | Q(team__memberships__user=user)).order_by()
     for keys in _portions(sorted(set(runs.values_list("pk", flat=True)))):
