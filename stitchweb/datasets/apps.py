@@ -1,4 +1,4 @@
-"""The app of datasets: the place of a judge in reviews is filled by the team's own."""
+"""The app of datasets: the place of a judge in reviews is filled by the team's own; work that was lost is sent again."""
 
 from __future__ import annotations
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import io
 import zipfile
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from stitchweb.datasets.models import Export, Judge, Reference, Release, Score, WorkState
+from agents.reward import PRESETS, Inputs, NotRated, Parameters, reward
+from stitchweb.datasets.models import Export, Judge, Record, Reference, Release, Score, WorkState
+from stitchweb.datasets.services.collect import collect
+from stitchweb.datasets.services.lost import send_lost
 from stitchweb.datasets.services.placing import place
+from stitchweb.datasets.services.rewards import store_rewards
 from stitchweb.datasets.tasks import export_task, judge_task, release_task, rewards_task
 from stitchweb.review.judge import judge as judge_of_team
 from stitchweb.review.models import Seen
@@ -220,3 +226,40 @@ def test_pages_ask_as_often_whatever_there_is(world: World, owner: Client, djang
         owner.get(path)
         with django_assert_max_num_queries(24):
             owner.get(path)
+
+
+def test_work_that_was_lost_is_sent_again_and_a_silent_worker_is_replaced(
+    world: World, conveyor: Conveyor, django_capture_on_commit_callbacks: Any
+) -> None:
+    for name, state, minutes in (
+        ("waits", "queued", 5),
+        ("fresh", "queued", 0),
+        ("silent", "running", 5),
+        ("busy", "running", 1),
+    ):
+        Release.objects.create(team=world.team, name=name, state=state, heard_at=timezone.now() - timedelta(minutes=minutes))
+    with django_capture_on_commit_callbacks(execute=True):
+        send_lost()
+        send_lost()
+    names = Release.objects.in_bulk([arguments["pk"] for _, _, arguments in conveyor.messages])
+    assert {row.name for row in names.values()} == {"waits", "silent"}
+    assert len(conveyor.messages) == 2
+
+
+def test_the_reward_of_every_stored_candidate_is_what_its_row_alone_gives(world: World) -> None:
+    team = labelled(world, 60, 12)
+    collect(team)
+    for preset in PRESETS:
+        store_rewards(team, preset=preset)
+        rows = list(Record.objects.filter(team=team))
+        assert len(rows) >= 60
+        paid = 0
+        for row in rows:
+            try:
+                again = reward(Inputs.model_validate(row.inputs), Parameters.model_validate(row.parameters))
+            except (NotRated, ValueError):
+                assert row.reward is None
+                continue
+            assert again == row.reward
+            paid += again > 0
+        assert paid, preset
