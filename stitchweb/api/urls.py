@@ -14,5 +14,5 @@ urlpatterns = [
     path("settings/tokens/<int:pk>/revoke", views.revoke, name="token-revoke"),
     path("api/v1/", views.nowhere, name="api-nowhere"),
     path("api/v1/", api.urls),
-    re_path(r"^api/v1/.*\Z", views.nowhere, name="api-nowhere"),
+    re_path(r"^api/v1/[\s\S]*\Z", views.nowhere, name="api-nowhere"),
 ]

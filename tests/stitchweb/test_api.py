@@ -84,7 +84,8 @@ def test_a_refusal_says_line_reason_and_way_out(told: World) -> None:
     assert mine.post("programs", {"text": NEW, "team": "elsewhere"})[0] == 403
     assert mine.post("programs", b"{")[0] == 400
     assert mine.post("programs", {"text": NEW, "analyse": "yes"})[0] == 400
-    assert mine.raw("POST", "programs", None).status_code == 415
+    said = {"Authorization": f"Bearer {mine.token}"}
+    assert Client().post("/api/v1/programs", {"text": NEW}, headers=said).status_code == 415
     assert mine.post("programs", b"\xff")[0] == 400
     assert mine.post("programs", b"[" * 200_000)[0] == 400
     assert mine.post(f"runs/{told.done.pk}/cancel", {})[0] == 409
@@ -179,7 +180,7 @@ def test_a_stream_resumes_after_the_last_event() -> None:
 
 
 def test_addresses_that_are_none_answer_with_a_problem(db: None) -> None:
-    for path in ("", "nothing", "runs/", "runs/12x"):
+    for path in ("", "nothing", "runs/", "runs/12x", "runs/1/candidates/a%0Ab"):
         answer = Client().get(f"/api/v1/{path}")
         assert answer.status_code == 404, path
         assert answer["Content-Type"] == "application/problem+json"

@@ -61,7 +61,7 @@ def hurt(draw: random.Random, data: bytes) -> bytes:
 def a_text(draw: random.Random) -> bytes:
     if draw.random() < 0.15:
         return draw.randbytes(draw.randint(0, 3000))
-    return hurt(draw, GOOD)
+    return GOOD if draw.random() < 0.12 else hurt(draw, GOOD)
 
 
 def an_archive(draw: random.Random) -> bytes:
@@ -102,12 +102,13 @@ def a_form(draw: random.Random) -> tuple[bytes, str]:
 
 def a_json(draw: random.Random) -> bytes:
     """A body of the API's upload."""
-    said: dict[str, Any] = {"text": a_text(draw).decode(draw.choice(["utf-8", "latin-1"]), "surrogateescape")}
+    errors = "surrogateescape" if draw.random() < 0.1 else "replace"
+    said: dict[str, Any] = {"text": a_text(draw).decode(draw.choice(["utf-8", "latin-1"]), errors)}
     for name in ("name", "filename", "team", "entry", "description", "tags", "analyse"):
-        if draw.random() < 0.3:
+        if draw.random() < 0.06:
             said[name] = draw.choice([*NAMES, [], ["a"], None, 7, True, {"a": 1}, "\ud800", "x" * 5000])
     body = json.dumps(said).encode()
-    return hurt(draw, body) if draw.random() < 0.4 else body
+    return hurt(draw, body) if draw.random() < 0.2 else body
 
 
 def send(draw: random.Random, page: Client, api: Caller) -> tuple[int, str]:
@@ -135,7 +136,7 @@ def fuzz(world: World, settings: Any, seed: int, count: int) -> Counter[tuple[st
 
 @pytest.mark.filterwarnings("ignore")  # archives with the same name twice, escapes that are none: they are meant
 def test_hostile_uploads_are_refused_or_taken(world: World, settings: Any) -> None:
-    seen = fuzz(world, settings, 0, 400)
+    seen = fuzz(world, settings, 0, 250)
     assert {status for _, status in seen} >= {201, 302, 400, 422}  # some are good, most are not
 
 

@@ -1,11 +1,11 @@
 """What requests bring and answers hold. Times are ISO 8601 in UTC; a ratio comes with its 95 % interval."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from django.urls import reverse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agents.events import CandidateView, Event
 from agents.state import Status
@@ -15,6 +15,14 @@ from stitchweb.runs.models import Run
 
 BIG = 2**53 - 1  # what every reader of JSON can hold
 State = Literal[tuple(status.value for status in Status)]  # type: ignore[valid-type]
+
+
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 12.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class Taken(BaseModel):
@@ -126,21 +134,23 @@ class RunOut(BaseModel):
 class RunNew(Taken):
     """A run to start. Every field but `program` has the default of the site's own form."""
 
-    program: int = Field(ge=1, le=BIG)
-    revision: int | None = Field(None, ge=1, le=2**31 - 1, description="its number; the newest one without it")
+    program: Whole = Field(ge=1, le=BIG)
+    revision: Whole | None = Field(None, ge=1, le=2**31 - 1, description="its number; the newest one without it")
     target: Literal["cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"] = "cpu"
     protocol: Literal["strict", "quick", "kernelbench"] = "strict"
     mode: Literal["eval", "train", "as_constructed"] = "eval"
     precision: Literal["as-reference", "tf32", "bf16"] = "as-reference"
-    planner: int | None = Field(None, ge=1, le=BIG, description="a model of the team; the offline engineer without it")
-    coder: int | None = Field(None, ge=1, le=BIG)
-    verifier: int | None = Field(None, ge=1, le=BIG)
-    attempts: int = Field(12, ge=1, le=200)
+    planner: Whole | None = Field(None, ge=1, le=BIG, description="a model of the team; the offline engineer without it")
+    coder: Whole | None = Field(None, ge=1, le=BIG)
+    verifier: Whole | None = Field(None, ge=1, le=BIG)
+    attempts: Whole = Field(12, ge=1, le=200)
     minutes: float | None = Field(15, ge=0.1, le=1440)
     device_seconds: float | None = Field(None, ge=1, le=86_400)
     tokens_k: float | None = Field(None, ge=1, le=100_000, description="thousands of tokens")
     money: float | None = Field(None, ge=0.01, le=10_000, description="USD")
     target_speedup: float | None = Field(None, ge=1, le=1000)
+    width: int = Field(1, ge=1, le=8, description="programs written at once")
+    beam: int = Field(1, ge=1, le=8, description="of the best programs so far that they start from")
     require_own_kernels: bool = False
     approve_plan: bool = False
 

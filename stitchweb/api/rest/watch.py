@@ -44,7 +44,14 @@ _STREAM = {
     "responses": {
         200: {
             "description": "Frames with `id` (the event's number), `event` (its kind) and `data` (as in `events`).",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {
+                "text/event-stream": {
+                    "schema": {
+                        "type": "object", "title": "Frame", "required": ["event", "data"],
+                        "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+                    }
+                }
+            },
         }
     },
     "parameters": [
