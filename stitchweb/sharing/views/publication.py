@@ -61,7 +61,7 @@ def publish_page(request: HttpRequest) -> HttpResponse:
             problems = [Problem("publish", str(refusal), "")]
     problems += form_problems(form) if request.method == "POST" else []
     context |= {"values": form.values(), "problems": problems, "earlier": earlier}
-    if request.method != "POST" and earlier:
+    if request.method != "POST" and len(earlier) == 1:
         context["values"] |= {"version_of": earlier[0].pk, "licence": earlier[0].licence, "tags": _tags_of(earlier[0])}
     return render(request, "sharing/publish.html", context, status=422 if problems else 200)
 
