@@ -1,4 +1,4 @@
-"""The app of publications: what is deleted is not found any more."""
+"""The app of publications: what is deleted is not found any more, and what the index lost is put back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ class SharingConfig(AppConfig):
     name = "stitchweb.sharing"
 
     def ready(self) -> None:
+        from stitchweb.core import upkeep
+        from stitchweb.sharing.services.indexing import index_missing
+
         post_delete.connect(_forget, sender=self.get_model("Publication"))
+        upkeep.hourly.connect(index_missing)
 
 
 def _forget(instance: Any, **kwargs: Any) -> None:

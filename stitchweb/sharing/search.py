@@ -88,6 +88,11 @@ def put(pk: int, name: str, tags: Iterable[str], notes: str, code: Iterable[str]
         cursor.execute(_PUT[connection.vendor], [pk, *(words_of(text) for text in texts)])
 
 
+def keys() -> str:
+    """The query of the keys of all publications that are indexed."""
+    return f"SELECT {_KEY[connection.vendor]} FROM {TABLE}"  # noqa: S608  constants
+
+
 def forget(pks: Iterable[int]) -> None:
     with connection.cursor() as cursor:
         for pk in pks:

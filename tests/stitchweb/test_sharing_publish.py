@@ -8,12 +8,14 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, connection, transaction
 
+from stitchweb.core.upkeep import hourly
 from stitchweb.runs.models import Control, Run, RunState
 from stitchweb.sharing import search
 from stitchweb.sharing.access import publications_for
 from stitchweb.sharing.models import Comment, Origin, Publication
 from stitchweb.sharing.services.collecting import CollectionRefused, create_collection, put_in
 from stitchweb.sharing.services.forking import fork
+from stitchweb.sharing.services.indexing import index_missing
 from stitchweb.sharing.services.publishing import PublishRefused, Wish, publish, withdraw
 from stitchweb.sharing.services.talk import CommentRefused, comment, delete_comment
 from stitchweb.sharing.signals import mentioned, published
@@ -123,6 +125,16 @@ def test_what_is_deleted_or_withdrawn_is_not_found(shown: Shown) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*) FROM {search.TABLE}")
         assert cursor.fetchone()[0] == 0
+
+
+def test_what_the_index_lost_is_found_again(shown: Shown) -> None:
+    mine = publications_for(shown.world.owner)
+    search.forget([shown.second.pk])
+    assert mine.search("rstd").count() == 1
+    hourly.send_robust(sender=None)
+    assert mine.search("rstd fused").count() == 1
+    assert mine.search("rstd").count() == 2
+    assert index_missing() == 0
 
 
 def test_a_fork_tries_the_published_program_first_and_names_it_as_parent(shown: Shown, conveyor: Conveyor) -> None:
