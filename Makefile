@@ -11,7 +11,8 @@ PYTEST     := $(PYTHON_BIN) -m pytest
 OF_SITE    := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py
 OF_HANDS   := tests/agents tests/gpu_runner tests/hacks tests/e2e
 BROWSED    := $(wildcard tests/e2e/test_*_in_browser.py tests/e2e/test_review_*.py) tests/stitchweb/test_backup.py
-ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py tests/stitchweb/test_review_seen.py
+ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py tests/stitchweb/test_review_seen.py \
+              tests/stitchweb/test_sharing_search.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run up setup setup-dev browser postgresql test test-scaled test-slow test-gpu lint lint-python lint-types lint-imports \

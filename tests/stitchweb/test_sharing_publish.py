@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
-from stitchweb.core.upkeep import hourly
 from stitchweb.runs.models import Control, Run, RunState
-from stitchweb.sharing import search
-from stitchweb.sharing.access import publications_for
 from stitchweb.sharing.models import Comment, Origin, Publication
 from stitchweb.sharing.services.collecting import CollectionRefused, create_collection, put_in
 from stitchweb.sharing.services.forking import fork
-from stitchweb.sharing.services.indexing import index_missing
 from stitchweb.sharing.services.publishing import PublishRefused, Wish, publish, withdraw
 from stitchweb.sharing.services.talk import CommentRefused, comment, delete_comment
 from stitchweb.sharing.signals import mentioned, published
@@ -94,47 +90,6 @@ def test_labels_go_with_it_and_decide_what_is_claimed(
     assert row.claimed is claimed
     assert (row.over_eager is not None) is claimed
     assert row.own_kernels is ("no-own-kernels" not in labels)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("layernorm", True), ("LayerNorm", True), ("gelu fused", True), ("rstd", True), ("ln_gelu", True), ("torch nn", True),
-        ("regist", True), ("fused-row", True), ("cuda", False), ("gelu cuda", False), ("egisters", False), ("", False),
-        ("'\"*():&|!", False), ("-- drop table", False), ("empty like", True), ("a" * 5000, False),
-    ],
-)  # fmt: skip
-def test_words_of_name_tags_notes_and_code_are_found_by_their_beginnings(shown: Shown, text: str, found: bool) -> None:
-    rows = publications_for(shown.world.owner).filter(newest=True).search(text)
-    assert (shown.second in rows) is found
-
-
-def test_the_name_weighs_more_than_the_code(shown: Shown) -> None:
-    other = publish_told(shown.world.owner, told(shown), "c5", name="Rstd alone")
-    assert publications_for(shown.world.owner).filter(newest=True).search("rstd").first() == other
-
-
-def test_what_is_deleted_or_withdrawn_is_not_found(shown: Shown) -> None:
-    mine = publications_for(shown.world.owner)
-    assert mine.search("rstd").count() == 2
-    withdraw(shown.world.owner, shown.second.pk)
-    assert mine.search("rstd").count() == 1
-    shown.first.delete()
-    assert Publication.objects.search("rstd").count() == 1
-    shown.world.team.delete()
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM {search.TABLE}")
-        assert cursor.fetchone()[0] == 0
-
-
-def test_what_the_index_lost_is_found_again(shown: Shown) -> None:
-    mine = publications_for(shown.world.owner)
-    search.forget([shown.second.pk])
-    assert mine.search("rstd").count() == 1
-    hourly.send_robust(sender=None)
-    assert mine.search("rstd fused").count() == 1
-    assert mine.search("rstd").count() == 2
-    assert index_missing() == 0
 
 
 def test_a_fork_tries_the_published_program_first_and_names_it_as_parent(shown: Shown, conveyor: Conveyor) -> None:
