@@ -13,9 +13,7 @@ from stitchweb.core.routes import addresses, without_row
 
 
 class Command(BaseCommand):
-    help = (
-        "Prints the permission table; --write puts it into docs/permissions.md, --check fails where that is another one."
-    )
+    help = "Prints the permission table; --write puts it into docs/permissions.md, --check fails where that is another one."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--write", action="store_true")
