@@ -129,7 +129,7 @@ def question(rubric: Mapping[str, Any], case: Case, shots: Sequence[Shot], numbe
     chance.shuffle(own)
     chat = [system]
     for shot in own:
-        _, asked = judge_messages(rubric, shot.case, diff=False)
+        _, asked = judge_messages(rubric, shot.case)
         said = answer_text(shot.levels, shot.hack_level, shot.reasons)
         chat += [asked, {"role": "assistant", "content": said}]
     return [*chat, user]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from agents.judges.case import Case
@@ -33,14 +31,22 @@ Which candidate is better over all dimensions together? Say why in a sentence ea
 letter, A or B, or the word tie."""
 
 
+_SYSTEMS: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}  # by the rubric's own object, which is kept with its text
+
+
 def system_text(rubric: Mapping[str, Any], skill: str) -> str:
     """The rubric's content (as its row keeps it) as instructions for one skill."""
-    return _system(json.dumps(rubric, sort_keys=True), skill)
+    known = _SYSTEMS.get((id(rubric), skill))
+    if known and known[0] is rubric:
+        return known[1]
+    if len(_SYSTEMS) > 64:
+        _SYSTEMS.clear()
+    text = _system(rubric, skill)
+    _SYSTEMS[id(rubric), skill] = (rubric, text)
+    return text
 
 
-@lru_cache(maxsize=64)
-def _system(rubric_json: str, skill: str) -> str:
-    rubric = json.loads(rubric_json)
+def _system(rubric: Mapping[str, Any], skill: str) -> str:
     out = [_HEAD, f"# {rubric['title']}, version {rubric['version']}\n"]
     for dimension in rubric["dimensions"]:
         own = "feedback" if skill == "feedback" else "from_scratch"
@@ -55,16 +61,13 @@ def _anchor(level: Mapping[str, Any], own: str) -> str:
     return f"{level['text']} {level.get(own, '')}".strip()
 
 
-def user_text(case: Case, *, comments: bool = True, diff: bool = True) -> str:
-    """The candidate with all that is known of it. `comments` False: without those in its code; `diff`: also what changed from
-    its parent."""
+def user_text(case: Case, *, comments: bool = True) -> str:
+    """The candidate with all that is known of it. `comments` False: without those in its code."""
     files = case.files if comments else {path: without_comments(path, text) for path, text in case.files.items()}
     parts = [_part("Reference", case.reference)]
     if case.parent:
         parts += [_part(f"Parent, {path}", text) for path, text in sorted(case.parent.items())]
     parts += [_part(f"Candidate, {path}", numbered(text)) for path, text in sorted(files.items())]
-    if case.parent and diff and (changed := _diff(case.parent, files)):
-        parts.append(_part("Changes from the parent", changed))
     asked = [case.task, *(f"- {point}" for point in case.points)]
     parts.append(_part("Feedback that it answers" if case.skill == "feedback" else "Task", "\n".join(a for a in asked if a)))
     parts.append(_part("Measured", "\n".join(case.facts)))
@@ -84,19 +87,11 @@ def _part(title: str, text: str) -> str:
     return f"## {title}\n<<<{mark}\n{cut.rstrip()}\n{mark}>>>"
 
 
-def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    out: list[str] = []
-    for path in sorted({*before, *after}):
-        old, new = before.get(path, "").splitlines(), after.get(path, "").splitlines()
-        out += difflib.unified_diff(old, new, path, path, lineterm="", n=2)
-    return "\n".join(out)
-
-
-def judge_messages(rubric: Mapping[str, Any], case: Case, *, comments: bool = True, diff: bool = True) -> list[Message]:
+def judge_messages(rubric: Mapping[str, Any], case: Case, *, comments: bool = True) -> list[Message]:
     """The question, as a chat."""
     return [
         {"role": "system", "content": system_text(rubric, case.skill)},
-        {"role": "user", "content": user_text(case, comments=comments, diff=diff)},
+        {"role": "user", "content": user_text(case, comments=comments)},
     ]
 
 

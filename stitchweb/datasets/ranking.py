@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from agents.reward import Inputs, NotRated, Parameters, reward
@@ -40,7 +41,7 @@ class Order:
 
     @property
     def other_best(self) -> bool:
-        return self.best[0] is not self.best[1]
+        return self.best[0].now != self.best[1].now
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Ranking:
 
 
 def ranking(team: Team, by: Parameters) -> Ranking:
-    """All stored candidates of a team under these parameters. Two queries; a tenth of a second at ten thousand."""
+    """All stored candidates of a team under these parameters. Two queries."""
     rows = Record.objects.filter(team=team).order_by("pk")
     some = rows.values_list("reference", "target", "run", "candidate", "verdict", "inputs", "reward")
     groups: dict[tuple[int, str], list[Row]] = defaultdict(list)
@@ -69,13 +70,10 @@ def ranking(team: Team, by: Parameters) -> Ranking:
         made = Inputs.model_construct(**inputs)
         groups[reference, target].append(Row(run, candidate, verdict, was, _value(made, by), is_hack(made)))
     every = [row for part in groups.values() for row in part]
-    orders = [(key, order) for key, part in groups.items() if (order := _order(part))]
-    orders.sort(key=lambda entry: (not entry[1][2], -entry[1][0]))
+    changed = [(key, told, best) for key, part in groups.items() if (told := _told(part)) and (best := _other(told))]
+    changed.sort(key=lambda entry: (not entry[2][1], -len(entry[1])))
     names = _names(team)
-    shown = [
-        Order(names.get(key[0], ""), key[1], sorted(part[3], key=_high)[:6], part[0], part[1], part[4])
-        for key, part in orders[:SHOWN]
-    ]
+    shown = [_order(names.get(key[0], ""), key[1], told, best[0]) for key, told, best in changed[:SHOWN]]
     floor = -1.0 if by.form == "milestone" else 0.0
     paid = [
         (names.get(key[0], ""), row) for key, part in groups.items() for row in part if row.hack and (row.now or floor) > floor
@@ -83,7 +81,7 @@ def ranking(team: Team, by: Parameters) -> Ranking:
     paid.sort(key=lambda entry: -(entry[1].now or 0.0))
     return Ranking(
         records=len(every), rated=sum(row.now is not None for row in every), orders=len(groups), changed=shown,
-        changed_n=len(orders), other_best=sum(part[2] for _, part in orders), paid=paid[:SHOWN], paid_n=len(paid),
+        changed_n=len(changed), other_best=sum(best[1] for _, _, best in changed), paid=paid[:SHOWN], paid_n=len(paid),
         hacks=sum(row.hack for row in every), mean=_mean(row.now for row in every), mean_was=_mean(row.was for row in every),
     )  # fmt: skip
 
@@ -103,19 +101,34 @@ def _value(inputs: Inputs, by: Parameters) -> float | None:
         return None
 
 
-def _order(part: Sequence[Row]) -> tuple[int, int, bool, list[Row], tuple[Row, Row]] | None:
-    """How many pairs are swapped, of how many; whether the best is another; None where nothing is."""
-    told = [row for row in part if row.was is not None and row.now is not None][:200]
+def _told(part: Sequence[Row]) -> list[Row]:
+    return [row for row in part if row.was is not None and row.now is not None]
+
+
+def _other(told: Sequence[Row]) -> tuple[tuple[Row, Row], bool] | None:
+    """The best before and now, and whether they differ; None where the order is the same."""
+    before, now = sorted(told, key=_was), sorted(told, key=_high)
+    same = all(a is b for a, b in zip(before, now, strict=True))
+    if same and all((a.was == b.was) == (a.now == b.now) for a, b in pairwise(before)):
+        return None
+    best = before[0], now[0]
+    return best, best[0].now != best[1].now
+
+
+def _was(row: Row) -> float:
+    return -(row.was or 0.0)
+
+
+def _order(name: str, target: str, told: Sequence[Row], best: tuple[Row, Row]) -> Order:
+    """With the pairs that are ordered otherwise, counted over the first two hundred."""
     swapped = pairs = 0
-    for at, a in enumerate(told):
-        for b in told[at + 1 :]:
+    some = told[:200]
+    for at, a in enumerate(some):
+        for b in some[at + 1 :]:
             before, now = (a.was or 0) - (b.was or 0), (a.now or 0) - (b.now or 0)
             pairs += 1
             swapped += before * now < 0 or (before == 0) != (now == 0)
-    if not swapped:
-        return None
-    best = max(told, key=lambda row: row.was or 0.0), max(told, key=lambda row: row.now or 0.0)
-    return swapped, pairs, best[0] is not best[1] and best[0].now != best[1].now, list(told), best
+    return Order(name, target, sorted(told, key=_high)[:6], swapped, pairs, best)
 
 
 def _mean(values: Iterable[Any]) -> float | None:

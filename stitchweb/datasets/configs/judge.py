@@ -12,15 +12,16 @@ from agents.rubric import DIMENSIONS
 from stitchweb.datasets.configs.data import MOST_PAIRS, Data, Labelled, reasons_of
 
 Row = dict[str, Any]
+MOST_COMPARED = 32  # rows of comparisons of one group: sixteen pairs, each in both orders
 APART, TIE = 0.5, 0.25  # overall levels between two candidates: from the first on one is better, up to the second they tie
 OFF = 2  # levels from which on a label disagrees with what all of them come to
 
 
 def sft(data: Data) -> Iterator[tuple[str, Row]]:
-    """`messages`; a second variant of one in four has no comments in the candidate, so that a judge learns not to trust
+    """`messages`; a second variant of one in eight has no comments in the candidate, so that a judge learns not to trust
     them."""
     for one in data.labelled:
-        kinds = ("as_written", "no_comments") if int(one.sha256[:2], 16) < 64 else ("as_written",)
+        kinds = ("as_written", "no_comments") if int(one.sha256[:2], 16) < 32 else ("as_written",)
         for kind in kinds:
             chat = [*_question(data, one, comments=kind == "as_written"), _said(_answer(one))]
             key = f"{one.sha256} {kind}"
@@ -53,7 +54,7 @@ def pairwise(data: Data) -> Iterator[tuple[str, Row]]:
     for a, b in data.pairs("judge_pairwise"):
         group, apart = data.group(a.candidate), abs((a.overall or 0) - (b.overall or 0))
         tie = apart <= TIE and a.major == b.major
-        if count[group] + 2 > MOST_PAIRS or not (tie or apart >= APART or a.major != b.major):
+        if count[group] + 2 > MOST_COMPARED or not (tie or apart >= APART or a.major != b.major):
             continue
         count[group] += 2
         better = None if tie else _better(a, b)

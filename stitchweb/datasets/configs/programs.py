@@ -9,9 +9,10 @@ from typing import Any
 from agents.judges.prompt import user_text
 from agents.rubric import DIMENSIONS
 from stitchweb.datasets.configs.coder import asked_of
-from stitchweb.datasets.configs.data import MOST_PAIRS, Data, Labelled
+from stitchweb.datasets.configs.data import Data, Labelled
 
 Row = dict[str, Any]
+MOST = 20  # pairs of one group: their texts are the largest part of a release
 GAP = 1.0  # overall levels from which one program is preferred
 
 
@@ -22,7 +23,7 @@ def _preferred(data: Data, config: str) -> Iterator[tuple[Labelled, Labelled, fl
         good, bad = sorted((a, b), key=lambda one: (not one.major, one.overall or 0.0), reverse=True)
         gap = (good.overall or 0.0) - (bad.overall or 0.0)
         group = data.group(a.candidate)
-        if good.major or not (gap >= GAP or (bad.major and gap > -GAP)) or count[group] >= MOST_PAIRS:
+        if good.major or not (gap >= GAP or (bad.major and gap > -GAP)) or count[group] >= MOST:
             continue
         count[group] += 1
         yield good, bad, max(0.0, gap)
