@@ -81,6 +81,7 @@ bench: $(DEV_READY) ## measure: each program prints its table (bench/README.md)
 	$(PYTHON_BIN) bench/event_latency.py
 	$(PYTHON_BIN) bench/pages.py
 	$(PYTHON_BIN) bench/review.py
+	$(PYTHON_BIN) bench/datasets.py
 	$(PYTHON_BIN) bench/offline_cpu.py
 	$(PYTHON_BIN) bench/profile_parsers.py
 
