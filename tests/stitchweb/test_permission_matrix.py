@@ -19,7 +19,7 @@ from channels.testing import WebsocketCommunicator
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
+from django.urls import resolve, reverse
 
 from stitchweb.asgi import application
 from stitchweb.celery import app as celery
@@ -182,13 +182,14 @@ def test_a_route_without_a_row_is_named_and_not_served(stage: Stage, monkeypatch
 
 def test_a_method_that_the_row_does_not_name_is_refused_before_any_view(stage: Stage) -> None:
     client, visits = Doors(stage).client(Who.OWNER), all_visits(stage)
-    answers = {
-        name: client.delete(reverse(name, kwargs=dict(visits[name][0].args))).status_code
-        for name, row in table().routes.items()
-        if name in visits and row.delete is None
+    places = {name: reverse(name, kwargs=dict(visits[name][0].args)) for name in table().routes if name in visits}
+    # Two rows may be of one place, whose first is the one that answers.
+    places = {
+        name: place for name, place in places.items() if resolve(place).view_name == name and not table().routes[name].delete
     }
+    answers = {name: client.delete(place).status_code for name, place in places.items()}
     assert len(answers) > 100
-    assert set(answers.values()) == {405}
+    assert {name: status for name, status in answers.items() if status != 405} == {}
 
 
 def test_every_socket_and_task_has_a_row() -> None:
