@@ -79,7 +79,7 @@ def _process(command: list[str], env: dict[str, str], log: IO[str]) -> Iterator[
 
 
 @contextmanager
-def _working_site(folder: Path) -> Iterator[Site]:
+def working_site(folder: Path) -> Iterator[Site]:
     """Web, agent worker and a played runner; what they say lies in `folder`."""
     with told_site(web=False) as site, ExitStack() as stack:
         site.env |= {"MODEL_SERVERS": "127.0.0.1", "ALLOWED_HOSTS": "127.0.0.1,testserver", "LOG_LEVEL": "DEBUG"}
@@ -92,8 +92,8 @@ def _working_site(folder: Path) -> Iterator[Site]:
 
 
 def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program(browser: Browser, tmp_path: Path) -> None:
-    story = model_story.scripted(pause_s=0.05)
-    with ModelServer([Say("ready", usage=(20, 2)), story]) as server, _working_site(tmp_path) as site:
+    story = model_story.scripted(pause_s=0.05, wrong=True)
+    with ModelServer([Say("ready", usage=(20, 2)), story]) as server, working_site(tmp_path) as site:
         page = opened(browser, site)
         page.goto(f"{site.base}/models/")
         page.get_by_role("link", name="Add a provider").first.click()
@@ -124,20 +124,30 @@ def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program
         spent = page.locator(".budget div", has_text="Cost").locator("b")
         expect(spent).not_to_have_text("0.00 USD", timeout=WAIT)
         early = spent.inner_text()
-        expect(page.locator("#candidates")).to_contain_text("build-failed", timeout=WAIT)
-        expect(page.locator("#diff-c3")).to_contain_text("#pragma omp simd", timeout=2 * WAIT)
+        for verdict in ("incorrect", "build-failed"):
+            expect(page.locator("#candidates")).to_contain_text(verdict, timeout=WAIT)
+        expect(page.locator("#diff-c4")).to_contain_text("#pragma omp simd", timeout=2 * WAIT)
         expect(page.locator("#run-head")).to_contain_text("verified", timeout=WAIT)
-        questions, (tokens_in, tokens_out) = model_story.QUESTIONS, model_story.TOKENS
+        questions, (tokens_in, tokens_out) = model_story.QUESTIONS + 2, model_story.TOKENS
         expect(spent).to_have_text(f"{questions * (tokens_in + 2 * tokens_out) / 1e6:.4f}\xa0USD")
         assert early < spent.inner_text()
         assert "2.00" in page.locator(".best").inner_text()
         live = page.locator("#usage").inner_text()
-        assert "4 questions" in live
+        assert "5 questions" in live
         assert len(server.requests) == questions + 1
         assert set(server.keys) == {f"Bearer {KEY}"}
 
         run = page.url
-        for candidate, change in (("c1", "out[i] = x[i] }"), ("c2", "out[i] = x[i]; }"), ("c3", "#pragma omp simd")):
+        told = [row.inner_text() for row in page.locator("#candidates tbody tr").all()]
+        for row, word in zip(told, ("incorrect", "build-failed", "0.80", "2.00"), strict=True):
+            assert word in row
+        asked = [
+            body["messages"][1]["content"] for body in server.requests[1:] if "You are the Coder" in str(body["messages"][0])
+        ]
+        for question, word in zip(asked[3:], (model_story.ERROR, model_story.BOUND), strict=True):
+            assert word in question
+        changes = {"c1": "= -x[i]", "c2": "out[i] = x[i] }", "c3": "out[i] = x[i]; }", "c4": "#pragma omp simd"}
+        for candidate, change in changes.items():
             page.goto(f"{run}?candidate={candidate}&file=kernels/k.cpp")
             expect(page.locator(f"#diff-{candidate} tr.add").filter(has_text=change)).to_be_visible()
 

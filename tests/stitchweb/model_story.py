@@ -9,12 +9,19 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gpu_runner.contracts import BuildReport, ProfileReport
-from tests.agents.loop_world import FakeHands, timing
+from gpu_runner.contracts import BuildReport, ProfileReport, Verdict
+from tests.agents.loop_world import FakeHands, check, timing
 from tests.agents.model_answers import KERNEL, MODEL, edit, fenced
 from tests.agents.model_server import Say
 
-PLAN = {"note": "Bound by memory.", "todos": [{"title": "One pass over the data", "kind": "fuse", "predicted": 2.0}]}
+PLAN: dict[str, Any] = {
+    "note": "Bound by memory.",
+    "todos": [{"title": "One pass over the data", "kind": "fuse", "predicted": 2.0}],
+}
+WRONG = (
+    "Another way.\n\n" + fenced(MODEL, "python model_new.py") + fenced(KERNEL.replace("= x[i]", "= -x[i]"), "cpp kernels/k.cpp")
+)
+OTHER = {"title": "Another way round", "kind": "layout", "predicted": 3.0}
 BROKEN = KERNEL.replace("out[i] = x[i]; }", "out[i] = x[i] }")
 PROSE = "I would fuse the two loops and then look again."
 FIRST = "All in one loop.\n\n" + fenced(MODEL, "python model_new.py") + fenced(BROKEN, "cpp kernels/k.cpp")
@@ -28,14 +35,16 @@ TOKENS = (400, 50)  # in and out, of each question; one more question than answe
 QUESTIONS = 8
 
 
-def scripted(pause_s: float = 0.0) -> Callable[[dict[str, Any]], Say]:
-    """The model: a plan, prose instead of code, a program that does not build, its repair, a faster one, then stop."""
-    codes, routes = [PROSE, FIRST, MENDED, FASTER], list(ROUTES)
+def scripted(pause_s: float = 0.0, wrong: bool = False) -> Callable[[dict[str, Any]], Say]:
+    """The model: a plan, prose instead of code, a program that does not build, its repair, a faster one, then stop. `wrong`: of
+    the items of its plan another comes first, and its program is wrong; that takes two questions more."""
+    codes, routes = [WRONG] * wrong + [PROSE, FIRST, MENDED, FASTER], ["advance"] * wrong + list(ROUTES)
+    plan = PLAN | {"todos": [OTHER] * wrong + PLAN["todos"]}
 
     def reply(body: dict[str, Any]) -> Say:
         system = body["messages"][0]["content"]
         if "You are the Planner" in system:
-            text = json.dumps(PLAN)
+            text = json.dumps(plan)
         elif "You are the Coder" in system:
             text = codes.pop(0)
             if text == PROSE:
@@ -47,10 +56,13 @@ def scripted(pause_s: float = 0.0) -> Callable[[dict[str, Any]], Say]:
     return reply
 
 
-def hands() -> FakeHands:
-    """The measurements: one build that fails, one program that is slower than eager, one that is twice as fast."""
+def hands(wrong: bool = False) -> FakeHands:
+    """The measurements: one build that fails, one program that is slower than eager, one that is twice as fast. `wrong`: before
+    them a program that builds and is wrong."""
     failed = BuildReport(ok=False, diagnostics=(ERROR,), log=f"{ERROR}\n")
     built = BuildReport(ok=True, artifact="a" * 64, log="built\n")
     verdict = {"class": "memory", "confidence": "high", "sentence": BOUND}
     profile = ProfileReport(role="candidate", status="measured", summary={"verdict": verdict}, coverage=0.9, finding=BOUND)
-    return FakeHands(build=[failed, built], time=[timing(0.8), timing(2.0)], profile=profile)
+    builds = [built] * wrong + [failed, built]
+    checks = [check(Verdict.INCORRECT, sentence="Draw 1 differs by 2.1.")] * wrong + [check()]
+    return FakeHands(build=builds, check=checks, time=[timing(0.8), timing(2.0)], profile=profile)
