@@ -43,6 +43,7 @@ from tests.stitchweb.parts_for_tests import (  # noqa: E402
 from tests.stitchweb.settings_world import settings_pages  # noqa: E402
 from tests.stitchweb.sharing_world import states_of  # noqa: E402
 from tests.stitchweb.views_for_tests import story  # noqa: E402
+from tests.stitchweb.wide_story import wide_story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 from tools.states_of_operating import operator_pages  # noqa: E402
 from tools.states_of_people import people_pages  # noqa: E402
@@ -223,6 +224,7 @@ def _runs(revision: Revision, owner: User) -> Pages:
     made["gpu"] = (_gpu(told, blobs), blobs)
     told, blobs = _story_until(10)
     made["long"] = (_long(told, blobs), blobs)
+    made |= {"wide": wide_story(), "wide-live": wide_story("check.row", "c6")}
     return {f"run-{name}": ("ada", f"/runs/{tell_run(revision, owner, *told).pk}/") for name, told in made.items()}
 
 

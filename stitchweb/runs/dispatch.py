@@ -13,6 +13,7 @@ from gpu_runner import broker
 logger = logging.getLogger(__name__)
 
 ADVANCE = "stitchweb.advance"
+THINK = "stitchweb.think"  # one step of a round
 AGENTS_QUEUE = broker.AGENTS_QUEUE
 
 

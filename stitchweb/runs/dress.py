@@ -88,7 +88,12 @@ def candidates(ctx: dict[str, Any], blobs: _Blobs) -> dict[str, Any]:
     axis = charts.LogAxis.around([1.0, *bounds], margin=1.06, least=1.5)
     graph = charts.lanes(
         [
-            Node(r.view.id, r.view.parent, "a" if r.best else "d" if r.live else "v" if r.view.verdict == "verified" else "")
+            Node(
+                r.view.id,
+                r.view.parent,
+                "a" if r.best else "d" if r.live else "v" if r.view.verdict == "verified" else "",
+                r.view.id in ctx["won"],
+            )
             for r in ctx["rows"]
         ]
     )

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 
 from agents.llm.cassette import AUTO
 from agents.model_choice import ModelChoice, Role
-from agents.state import Budget, Options
+from agents.state import MAX_WIDTH, Budget, Options, Search
 from gpu_runner.contracts import PROTOCOLS, Mode, Precision
 from stitchweb.llm.models import ROLES, TeamModel
 from stitchweb.llm.services import mismatch
@@ -76,6 +76,8 @@ class OptionsForm(forms.Form):
     minutes = forms.FloatField(min_value=0.1, max_value=24 * 60, initial=15, required=False, label="Wall time, min")
     device_seconds = forms.FloatField(min_value=1, max_value=86_400, required=False, label="Device time, s")
     tokens_k = forms.FloatField(min_value=1, max_value=100_000, required=False, label="Tokens, thousand")
+    width = forms.IntegerField(min_value=1, max_value=MAX_WIDTH, initial=1, required=False, label="Programs at once")
+    beam = forms.IntegerField(min_value=1, max_value=MAX_WIDTH, initial=1, required=False, label="From the best")
     money = forms.FloatField(min_value=0.01, max_value=10_000, required=False, label="Cost, USD")
     target_speedup = forms.FloatField(min_value=1.0, max_value=1000, required=False, label="Stop at speedup, ×")
     require_own_kernels = forms.BooleanField(required=False)
@@ -103,6 +105,11 @@ class OptionsForm(forms.Form):
             return found
         if all(role in found for role, _ in ROLES) and (why := mismatch({role: bool(found[role]) for role, _ in ROLES})):
             self.add_error("coder", ValidationError(why, code="said"))
+        if (found.get("beam") or 1) > (found.get("width") or 1):
+            self.add_error(
+                "beam",
+                ValidationError("More programs to start from than are written at once: lower it, or write more.", code="said"),
+            )
         return found
 
     def options(self) -> Options:
@@ -129,6 +136,7 @@ class OptionsForm(forms.Form):
                 money=chosen["money"],
                 device_s=chosen["device_seconds"],
             ),
+            search=Search(width=chosen["width"] or 1, beam=chosen["beam"] or 1),
             require_own_kernels=chosen["require_own_kernels"],
             target_speedup=chosen["target_speedup"],
             approve_plan=chosen["approve_plan"],

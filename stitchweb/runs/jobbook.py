@@ -15,7 +15,8 @@ from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
 from agents.events import Event, events_of_progress, storable
-from agents.state import Step
+from agents.loop import under_way
+from agents.state import State, Step
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CheckTask, Progress, Report, Task
 from stitchweb.programs.models import AnalysisState, Revision
@@ -44,15 +45,15 @@ class NotNow(Exception):
 # ---- birth
 
 
-def create_for_step(run: Run, step: Step, task: Task) -> Job:
-    """The job of a hands' step, inside the transaction that decided it; sent on commit."""
+def create_for_step(run: Run, step: Step, task: Task | None) -> Job:
+    """The job of a step, inside the transaction that decided it; sent on commit. `task` None: an agent worker does it."""
     job = Job.objects.create(
         run=run,
         step=step.index,
         kind=step.kind,
-        queue=dispatch.runner_queue(task.target),
+        queue=dispatch.runner_queue(task.target) if task else dispatch.AGENTS_QUEUE,
         candidate=step.candidate or "",
-        task=task.model_dump(mode="json"),
+        task=task.model_dump(mode="json") if task else {},
     )
     send_on_commit(job)
     if why := why_waiting(job, runners.there()):
@@ -84,6 +85,8 @@ def create_trial(revision: Revision, task: CheckTask) -> Job:
 
 def why_waiting(job: Job, there: dict[str, bool]) -> str:
     """Why no runner takes the job at this moment; empty when one is free for it. `there`: see `runners.there`. One query."""
+    if job.thinks:
+        return ""
     target = job.queue.removeprefix("run.")
     what = "It is done" if job.replays or job.run_id is None else "The run goes on"
     if job.queue not in there:
@@ -130,6 +133,10 @@ def send_on_commit(job: Job) -> None:
 
 def send(job: Job) -> None:
     """Put the job's message into its queue. The row notes it, so that the sweeper knows what never left."""
+    if job.thinks:
+        dispatch.send(dispatch.THINK, job.queue, job_id=job.pk)
+        Job.objects.filter(pk=job.pk).update(sent_at=timezone.now(), sends=job.sends + 1)
+        return
     dispatch.send(TASK, job.queue, job={"id": job.pk, "token": token_of(job.pk), "task": job.task})
     Job.objects.filter(pk=job.pk).update(sent_at=timezone.now(), sends=job.sends + 1)
 
@@ -159,7 +166,7 @@ def claim(job_id: int, runner: Runner) -> str:
         job, run = locked(job_id)
         silent = job.state == JobState.CLAIMED and job.lease_expires is not None and job.lease_expires < now
         free = job.state == JobState.QUEUED or silent
-        if not free or job.queue not in runner.queues:
+        if not free or job.thinks or job.queue not in runner.queues:
             raise JobGone
         was_waiting = job.state == JobState.QUEUED
         job.state, job.claim, job.claims, job.batches = JobState.CLAIMED, mine, job.claims + 1, 0
@@ -201,7 +208,8 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
         if batch > job.batches and run is not None and job.replays:
             replays.progress(run, job, said)
         elif batch > job.batches and run is not None and not run.ended:
-            state, step, at = run.load(), _step(job), time.time()
+            state, at = run.load(), time.time()
+            step = _step(job, state)
             told = [
                 Event(seq=1, kind=kind, at=at, who="runner", payload=payload)
                 for message in said
@@ -270,7 +278,10 @@ def tell_waiting(run: Run, job: Job, waiting: str) -> None:
     run that rests for a reason of its own. The run is locked by the caller."""
     if run.status in RESTING or told_waiting(run) == waiting:
         return
-    [(kind, payload)] = events_of_progress(Progress(kind="stage", payload={"text": ""}), _step(job), run.load())
+    if waiting and Job.objects.filter(run=run, step__isnull=False, state=JobState.CLAIMED).exclude(pk=job.pk).exists():
+        return  # another lane of the round moves
+    state = run.load()
+    [(kind, payload)] = events_of_progress(Progress(kind="stage", payload={"text": ""}), _step(job, state), state)
     payload = payload | {"waiting": waiting}
     events.append(run, [Event(seq=1, kind=kind, at=time.time(), who="system", payload=payload)])
 
@@ -281,8 +292,9 @@ def told_waiting(run: Run) -> str:
     return str((lines.first() or {}).get("waiting", ""))
 
 
-def _step(job: Job) -> Step:
-    return Step(index=job.step or 0, kind=job.kind, candidate=job.candidate or None)  # type: ignore[arg-type]
+def _step(job: Job, state: State) -> Step:
+    known = next((step for step in under_way(state) if step.index == job.step), None)
+    return known or Step(index=job.step or 0, kind=job.kind, candidate=job.candidate or None)  # type: ignore[arg-type]
 
 
 def locked(job_id: int) -> tuple[Job, Run | None]:

@@ -1,4 +1,8 @@
-"""Who drives a run: a lease in its row, taken and renewed by conditional UPDATEs. A lease that runs out is free for anybody."""
+"""Who drives a run, and who does one step of it: leases in their rows, taken and renewed by conditional UPDATEs.
+
+A lease that runs out is free for anybody. The steps of a round have leases of their own, so that several workers think at once
+and a worker that dies costs its step alone.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,10 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import DatabaseError, connection
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from stitchweb.runs.models import Run
+from stitchweb.runs.models import Job, JobState, Run
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +35,40 @@ class Lease:
     run_id: int
     token: str
     lost: threading.Event = field(default_factory=threading.Event)
+
+    def wanted(self) -> bool:
+        """Whether it is still held and nobody has cancelled the run. One query."""
+        return Run.objects.filter(pk=self.run_id, lease=self.token, cancel_requested_at=None).exists()
+
+    def holds(self, run: Run) -> bool:
+        """Whether it is still held; the run is locked by the caller."""
+        return run.lease == self.token
+
+    def renew(self) -> bool:
+        """Whether it is still held, and then for a whole term from now. One UPDATE."""
+        return renew(self)
+
+
+@dataclass(frozen=True)
+class StepLease:
+    """The same for one step of a round, which is the job `job_id`."""
+
+    run_id: int
+    job_id: int
+    token: str
+    lost: threading.Event = field(default_factory=threading.Event)
+
+    def wanted(self) -> bool:
+        return self._mine().filter(run__cancel_requested_at=None).exists()
+
+    def holds(self, run: Run) -> bool:
+        return self._mine().exists()
+
+    def renew(self) -> bool:
+        return bool(self._mine().update(lease_expires=timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)))
+
+    def _mine(self) -> QuerySet[Job]:
+        return Job.objects.filter(pk=self.job_id, claim=self.token, state=JobState.CLAIMED)
 
 
 def acquire(run_id: int) -> Lease | None:
@@ -52,7 +91,7 @@ def release(lease: Lease) -> None:
 
 
 @contextmanager
-def heartbeat(lease: Lease) -> Iterator[None]:
+def heartbeat(lease: Lease | StepLease) -> Iterator[None]:
     """Renews the lease six times per term from a thread of its own, for as long as the block runs."""
     stop = threading.Event()
 
@@ -60,7 +99,7 @@ def heartbeat(lease: Lease) -> Iterator[None]:
         try:
             while not stop.wait(timeout=settings.LEASE_SECONDS / 6):
                 try:
-                    if not renew(lease):
+                    if not lease.renew():
                         lease.lost.set()
                         return
                 except DatabaseError:  # away for a moment; the term is long enough for five more tries

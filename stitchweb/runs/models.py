@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents.events import Event as EventContract
 from agents.state import State, Status
+from gpu_runner.broker import AGENTS_QUEUE
 from stitchweb.programs.models import Revision
 from stitchweb.teams.models import Team
 
@@ -24,9 +25,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.exclude(status__in=ENDED)
 
     def with_waits(self) -> RunQuerySet:
-        """With `waits`: whether the run's step lies in a queue. What `shown_status` says then is that."""
-        due = Job.objects.filter(run=models.OuterRef("pk"), step=models.OuterRef("step"), state=JobState.QUEUED)
-        return self.annotate(waits=models.Exists(due))
+        """With `waits`: whether a step of the run lies in a runner's queue, and none is done. `shown_status` says that then."""
+        steps = Job.objects.filter(run=models.OuterRef("pk"), step__isnull=False)
+        queued = steps.filter(state=JobState.QUEUED).exclude(queue=AGENTS_QUEUE)
+        done = steps.filter(models.Q(state=JobState.CLAIMED) | models.Q(state=JobState.QUEUED, queue=AGENTS_QUEUE))
+        return self.annotate(waits=models.Exists(queued) & ~models.Exists(done))
 
     def free(self, now: datetime) -> RunQuerySet:
         """Runs that nobody drives at this moment."""
@@ -189,7 +192,7 @@ class JobState(models.TextChoices):
 
 class Job(models.Model):
     """One task for a runner: a step of a run, a check of it made again (then `step` is None), the analysis of a revision, or a
-    trial: a check of texts that belong to no run.
+    trial: a check of texts that belong to no run. In a round an engineer's step is one too, done by an agent worker.
 
     The row is the outbox.
 
@@ -242,6 +245,11 @@ class Job(models.Model):
     def analyses(self) -> bool:
         """Whether it is the analysis of a revision. What else belongs to a revision is a trial: its report stays here."""
         return self.revision_id is not None and self.kind == "analyse"
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it is an engineer's step, done by an agent worker."""
+        return self.queue == AGENTS_QUEUE
 
     @property
     def replays(self) -> bool:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
 from agents.events import Event, events_of
-from agents.loop import apply, next_step, start
+from agents.loop import apply, next_step, start, under_way
 from agents.loop.due import due
 from agents.loop.route import fail
 from agents.loop.steering import refusal
@@ -31,7 +31,7 @@ from stitchweb.llm.doors import team_doors
 from stitchweb.runs import events, jobbook
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import refresh_snapshot
-from stitchweb.runs.lease import Lease, LeaseLost, acquire, heartbeat, release
+from stitchweb.runs.lease import Lease, LeaseLost, StepLease, acquire, heartbeat, release
 from stitchweb.runs.models import Control, ControlState, Job, JobState, Run
 from stitchweb.runs.signals import tell_ended
 from stitchweb.runs.speech import Speech
@@ -54,7 +54,7 @@ def advance(run_id: int) -> None:
             while (work := _decide(lease)) is not None:
                 step, state = work
                 with about(step=step.index), span(f"step.{step.kind}", run=run_id, step=step.index):
-                    _store(lease, _thought(lease, step, state))
+                    _store(lease, thought(lease, step, state))
         except LeaseLost:
             logger.info("run %s is driven by another worker now", run_id)
         except (DatabaseError, Cancelled):
@@ -76,7 +76,7 @@ def take_controls(run_id: int) -> None:
         request = ControlRequest(id=str(row.pk), kind=row.kind, by=str(row.user or "somebody"), data=row.data)
         refused = refusal(state, request)
         outcome = Steered(step=state.step, at=at, control=request)
-        _move(run, state, outcome, at)
+        move(run, state, outcome, at)
         row.state = ControlState.REFUSED if refused else ControlState.APPLIED
         row.done_at = timezone.now()
         row.save(update_fields=["state", "done_at"])
@@ -101,15 +101,19 @@ def _decide(lease: Lease) -> tuple[Step, State] | None:
             return None
         if state.status is Status.QUEUED and state.started_at is None:
             at = time.time()
-            _move(run, state, None, at)
+            move(run, state, None, at)
             continue
+        if state.round is not None:
+            if _in_round(run, state, blobs):
+                continue
+            break
         step = next_step(state)
         job = Job.objects.filter(run=run, step=state.step).first()
         if isinstance(step, Stop):
             # What was under way when a person paused is still taken; nothing new is begun.
             if step.status is not Status.PAUSED or job is None or job.open or state.resume is None:
                 break
-            step = due(state, state.resume)
+            step = due(state, state.resume)[0]
         if not step.by_hands:
             return step, state
         if job is None:
@@ -123,11 +127,41 @@ def _decide(lease: Lease) -> tuple[Step, State] | None:
             break
         else:
             outcome = _outcome(job, step, state, blobs)
-        if _move(run, state, outcome, outcome.at, blobs) is state:
+        if move(run, state, outcome, outcome.at, blobs) is state:
             raise RuntimeError(f"the outcome {outcome.kind!r} does not answer the step {step.kind!r}")
+    if run.ended:
+        jobbook.cancel_open(run)
     refresh_snapshot(run)
     release(lease)
     return None
+
+
+def _in_round(run: Run, state: State, blobs: RunBlobs) -> bool:
+    """Take in one outcome of a round, or give each of its lanes the job that is due; whether the state has moved.
+
+    An engineer's step is a job here too, thought by whichever agent worker takes it (`thinking`).
+    """
+    steps = under_way(state)
+    jobs = {job.step: job for job in Job.objects.filter(run=run, step__in=[step.index for step in steps])}
+    for step in steps:
+        job = jobs.get(step.index)
+        if job is None and state.status is Status.PAUSED:
+            continue  # nothing new is begun
+        if job is None:
+            try:
+                jobbook.create_for_step(run, step, task_for(step, state, blobs) if step.by_hands else None)
+                continue
+            except (KeyError, ValueError) as error:
+                reason = f"The task of this step could not be written: {error}"
+                outcome: Outcome = Broken(step=step.index, at=time.time(), reason=reason)
+        elif job.open:
+            continue
+        else:
+            outcome = _outcome(job, step, state, blobs)
+        if move(run, state, outcome, outcome.at, blobs) is state:
+            raise RuntimeError(f"the outcome {outcome.kind!r} does not answer the step {step.kind!r}")
+        return True
+    return False
 
 
 def _outcome(job: Job, step: Step, state: State, blobs: RunBlobs) -> Outcome:
@@ -141,10 +175,10 @@ def _outcome(job: Job, step: Step, state: State, blobs: RunBlobs) -> Outcome:
     return outcome_of(step, state, report, blobs, at, job.seconds)
 
 
-def _thought(lease: Lease, step: Step, state: State) -> Outcome:
+def thought(lease: Lease | StepLease, step: Step, state: State) -> Outcome:
     """Ask the engineer, outside of any transaction. What it says on the way is shown; a cancelled run makes it stop."""
     blobs, doors = RunBlobs(lease.run_id), team_doors(Run.objects.values_list("team", flat=True).get(pk=lease.run_id))
-    speech = Speech(lease)
+    speech = Speech(lease, step.lane)
     with speech as say:
         try:
             return think(step, state, blobs, say, _cancelled(lease), doors=doors, asked=speech.asked)
@@ -159,10 +193,10 @@ def _store(lease: Lease, outcome: Outcome) -> None:
     take_controls(lease.run_id)
     with transaction.atomic():
         run = _locked(lease)
-        _move(run, run.load(), outcome, outcome.at)
+        move(run, run.load(), outcome, outcome.at)
 
 
-def _move(run: Run, before: State, outcome: Outcome | None, at: float, blobs: RunBlobs | None = None) -> State:
+def move(run: Run, before: State, outcome: Outcome | None, at: float, blobs: RunBlobs | None = None) -> State:
     """One application of the reducer to a locked run: new state, events, row. The transaction is the caller's."""
     after = start(before, at) if outcome is None else apply(before, outcome)
     if after is before:
@@ -189,7 +223,8 @@ def _broken(lease: Lease, reason: str) -> None:
             run = _locked(lease)
             state, at = run.load(), time.time()
             try:
-                _move(run, state, Broken(step=state.step, at=at, reason=reason), at)
+                index = next((step.index for step in under_way(state)), state.step)
+                move(run, state, Broken(step=index, at=at, reason=reason), at)
             except Exception:
                 logger.exception("run %s: the reducer itself failed", run.pk)
                 store(run, fail(state, reason))
@@ -210,7 +245,7 @@ def _unreadable(run: Run) -> None:
     events.ring(run)
 
 
-def _cancelled(lease: Lease) -> Callable[[], bool]:
+def _cancelled(lease: Lease | StepLease) -> Callable[[], bool]:
     """Whether to stop, asked of the database at most twice a second."""
     asked = [0.0, False]
 
@@ -220,7 +255,7 @@ def _cancelled(lease: Lease) -> Callable[[], bool]:
         now = time.monotonic()
         if not asked[1] and now - asked[0] >= CANCEL_POLL_S:
             asked[0] = now
-            asked[1] = not Run.objects.filter(pk=lease.run_id, lease=lease.token, cancel_requested_at=None).exists()
+            asked[1] = not lease.wanted()
         return bool(asked[1])
 
     return cancelled

@@ -156,6 +156,7 @@ def state(view: View) -> dict[str, Any]:
         "since": view.status_since,
         "started_at": view.started_at,
         "stages": rail.stages(view, _on_rail(view)),
+        "lanes": [] if _waits(view) else list(view.status.lanes),
         "best": view.best,
         "reading": reading(best),
         "borrowed": Label.NO_OWN_KERNELS in best.labels if best else False,
@@ -240,8 +241,8 @@ class CandidateRow:
 def _row_note(view: View, c: CandidateView) -> str:
     """What stands in the speed column of a candidate without a speedup."""
     live = view.live_timing.get(c.id)
-    if c.verdict is None and c.status == "timing" and live:
-        return f"round {live.get('round')} of {live.get('rounds')}"
+    if c.status == "timing" and not c.timing and not view.status.status.ended:
+        return f"round {live.get('round')} of {live.get('rounds')}" if live else "to be timed"
     if c.verdict is None:
         return ""
     return "no speed claim" if c.verdict != "verified" or (c.timing and c.timing.speed is Speed.NOT_CLAIMED) else "not timed"
@@ -258,10 +259,22 @@ def candidates(view: View) -> dict[str, Any]:
     return {
         "rows": rows,
         "verified": sum(r.view.verdict == "verified" for r in rows),
+        "won": won(view),
+        "rounds": any(r.view.round for r in rows),
         "best": view.best,
         "ended": ended,
         "status": view.status.status.value,
     }
+
+
+def won(view: View) -> tuple[str, ...]:
+    """The best and every candidate that it stands on, the best first."""
+    line: list[str] = []
+    candidate = view.candidates.get(view.best or "")
+    while candidate is not None and candidate.id not in line:
+        line.append(candidate.id)
+        candidate = view.candidates.get(candidate.parent or "")
+    return tuple(line)
 
 
 def output(view: View) -> dict[str, Any]:

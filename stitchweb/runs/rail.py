@@ -58,6 +58,8 @@ def stages(view: View, candidate: CandidateView | None) -> list[dict[str, Any]]:
     Done is what left something behind, never what merely comes earlier in the row: a run profiles its reference before it
     plans, and a wrong candidate is decided on without a timing.
     """
+    if view.status.lanes:
+        return _of_lanes(view)
     done = _done_notes(view, candidate)
     rail: list[dict[str, Any]] = []
     for stage, name in _STAGES:
@@ -66,6 +68,17 @@ def stages(view: View, candidate: CandidateView | None) -> list[dict[str, Any]]:
         else:
             rail.append({"name": name, "state": "done" if name in done else "next", **done.get(name, {})})
     return rail
+
+
+def _of_lanes(view: View) -> list[dict[str, Any]]:
+    """The stages during a round: how many of its programs are in each."""
+    found = []
+    for stage, name in _STAGES:
+        count = sum(line.status is stage for line in view.status.lanes)
+        done = name == "plan" and view.plan is not None
+        text = f"{count} program{'' if count == 1 else 's'}" if count else f"v{view.plan.version}" if done and view.plan else ""
+        found.append({"name": name, "state": "now" if count else "done" if done else "next", "text": text})
+    return found
 
 
 def decision_of(view: View, cid: str) -> Decision | None:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
+from agents.engineers import reads_text
 from agents.events import created, replay_key, requested
 from agents.loop.steering import refusal
 from agents.model_choice import Role
@@ -91,7 +92,11 @@ def create_run(owner: User | None, revision: Revision, options: Options, name: s
     blobs = RunBlobs(run.pk)
     source = blobs.put(revision.text.encode())
     own = prompts_of(run.team_id) if options.models else {}
-    options = options.model_copy(update={"prompts": {name: blobs.put(text.encode()) for name, text in own.items()}})
+    update = {
+        "search": options.search.model_copy(update={"samples": reads_text(options.coder)}),
+        "prompts": {name: blobs.put(text.encode()) for name, text in own.items()},
+    }
+    options = options.model_copy(update=update)
     state = State(run=str(run.pk), name=name, source=source, entry=revision.entry, options=options)
     RunState.objects.create(run=run, state=state.model_dump(mode="json"))
     events.append(run, created(state, at, synthetic=synthetic))

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.db import DatabaseError, transaction
 
-from agents.events import Coalescer, Event, EventKind
+from agents.events import Coalescer, Event, EventKind, stream_of
 from stitchweb.runs import events
-from stitchweb.runs.lease import Lease
+from stitchweb.runs.lease import Lease, StepLease
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 class Speech:
     """A context whose value is the engineer's `say`. What still waits when the block ends is stored then."""
 
-    def __init__(self, lease: Lease) -> None:
-        self._lease = lease
+    def __init__(self, lease: Lease | StepLease, lane: int | None = None) -> None:
+        self._lease, self._stream = lease, stream_of("engineer", lane)
         self._texts = Coalescer()
 
     def __enter__(self) -> Callable[[str], None]:
@@ -31,7 +31,7 @@ class Speech:
         self._write(self._texts.flush())
 
     def _say(self, text: str) -> None:
-        self._write(self._texts.add("engineer", text, time.time()))
+        self._write(self._texts.add(self._stream, text, time.time()))
 
     def asked(self, payload: dict[str, Any]) -> None:
         """A question to a model was answered, or was not."""
@@ -54,7 +54,7 @@ class Speech:
         try:
             with transaction.atomic():
                 run = events.lock(self._lease.run_id)
-                if run.lease == self._lease.token:
+                if self._lease.holds(run):
                     events.append(run, told)
         except DatabaseError:  # words for the page are not worth a step
             logger.warning("run %s: some words of its engineer are lost", self._lease.run_id, exc_info=True)

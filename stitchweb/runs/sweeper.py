@@ -83,7 +83,8 @@ def _free_lost_jobs() -> int:
             hosts.failed(job.worker, "It fell silent during a job.")
             if job.claims >= jobbook.MAX_CLAIMS:
                 job.state, job.done_at, job.lease_expires = JobState.FAILED, timezone.now(), None
-                job.error = f"The runner fell silent during this step, {job.claims} times in a row; last it was {job.worker}."
+                who = "agent worker" if job.thinks else "runner"
+                job.error = f"The {who} fell silent during this step, {job.claims} times in a row; last it was {job.worker}."
                 job.save()
                 jobbook.settle(job, run)
                 given_up += 1
@@ -95,7 +96,8 @@ def _free_lost_jobs() -> int:
                     run, job, "system", state="asked", waiting=f"The runner {job.worker} fell silent; another does it."
                 )
             elif run is not None:
-                jobbook.tell_waiting(run, job, f"The runner {job.worker} fell silent; the step is given to another.")
+                who = job.worker if job.thinks else f"The runner {job.worker}"
+                jobbook.tell_waiting(run, job, f"{who} fell silent; the step is given to another.")
     return given_up
 
 
@@ -120,7 +122,8 @@ def _say_why_they_wait() -> None:
     """On the pages of the runs that wait: whether a runner is there at all, and how much comes first by now."""
     old = timezone.now() - timedelta(seconds=PATIENCE_S)
     waiting = Job.objects.filter(state=JobState.QUEUED, step__isnull=False, created_at__lt=old).select_related("run")
-    jobs = list(waiting.order_by("pk")[:MAX_TOLD])
+    jobs = list(waiting.exclude(queue=dispatch.AGENTS_QUEUE).order_by("pk")[:MAX_TOLD])
+    jobs = list({job.run_id: job for job in reversed(jobs)}.values())  # the first of each run speaks for it
     there = runners.there() if jobs else {}
     for job in jobs:
         why = jobbook.why_waiting(job, there) or "A runner is there, and has not taken the step yet."

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from stitchweb.celery import app
-from stitchweb.runs.dispatch import ADVANCE
+from stitchweb.runs.dispatch import ADVANCE, THINK
 from stitchweb.runs.orchestrator import advance
+from stitchweb.runs.thinking import think_step
 
 
 @app.task(name=ADVANCE)
 def advance_run(run_id: int) -> None:
     advance(run_id)
+
+
+@app.task(name=THINK)
+def think_one(job_id: int) -> None:
+    think_step(job_id)

@@ -15,6 +15,7 @@ from gpu_runner.hands import Hands, HandsError
 from stitchweb.runs import dispatch, hosts
 from stitchweb.runs.models import Job
 from stitchweb.runs.orchestrator import advance
+from stitchweb.runs.thinking import think_step
 
 
 class BrokerAway(Exception):
@@ -41,15 +42,23 @@ class Conveyor:
         kept: list[tuple[str, str, dict[str, Any]]] = []
         while self.messages and most:
             most -= 1
-            name, queue, arguments = self.messages.popleft()
-            if name == dispatch.ADVANCE:
-                advance(**arguments)
-            elif name == TASK and hands is not None:
-                Runner(arguments["job"]).work(hands)
-            else:
-                kept.append((name, queue, arguments))
+            if (left := self.step(hands)) is not None:
+                kept.append(left)
         assert most, "the conveyor never came to rest"
         self.messages.extend(kept)
+
+    def step(self, hands: Hands | None) -> tuple[str, str, dict[str, Any]] | None:
+        """Deliver the next message, and give it back when nobody is there for it."""
+        name, queue, arguments = self.messages.popleft()
+        if name == dispatch.ADVANCE:
+            advance(**arguments)
+        elif name == dispatch.THINK:
+            think_step(**arguments)
+        elif name == TASK and hands is not None:
+            Runner(arguments["job"]).work(hands)
+        else:
+            return name, queue, arguments
+        return None
 
 
 class Runner:

@@ -14,8 +14,8 @@ from django.test import Client
 from stitchweb.programs.gallery import examples
 from stitchweb.programs.models import Program, Suite
 from stitchweb.runs.models import Job, Run
-from stitchweb.runs.runners import heard
 from tests.conftest import REFERENCE, World
+from tests.stitchweb.conveyor import heard
 
 pytestmark = pytest.mark.django_db
 OPTIONS = {
@@ -237,3 +237,16 @@ def test_a_target_that_no_runner_serves_says_so_before_it_is_chosen(client: Clie
     page = client.get("/upload/").content.decode()
     assert '<option value="cpu" selected>cpu</option>' in page
     assert '<option value="sm_90">sm_90, no runner now</option>' in page
+
+
+def test_a_run_may_write_several_programs_at_once(client: Client) -> None:
+    post(client, text=REFERENCE + "# new\n", width="4", beam="2")
+    search = Run.objects.get().load().options.search
+    assert (search.width, search.beam, search.samples) == (4, 2, False), "offline always answers alike"
+
+
+def test_more_programs_to_start_from_than_are_written_are_refused_beside_the_field(client: Client) -> None:
+    html = post(client, text=REFERENCE + "#\n", width="2", beam="3").content.decode()
+    assert "From the best: More programs to start from" in html
+    assert 'name="beam" inputmode="numeric" value="3"' in html
+    assert nothing_new()

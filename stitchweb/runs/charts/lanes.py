@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-_FIRST, _STEP, _MAX = 12, 14, 3  # x of the first lane, distance of lanes, lanes drawn before they share the last one
+_FIRST, _STEP, _ROOM, _MAX = 12, 14, 28, 8  # x of the first lane, distance of lanes, width for all of them, lanes at most
 
 
 @dataclass(frozen=True)
 class Node:
-    """A row: `look` is a (best), v (verified), d (under work) or empty."""
+    """A row: `look` is a (best), v (verified), d (under work) or empty; `won`: the best is this one, or stands on it."""
 
     id: str
     parent: str | None
     look: str = ""
+    won: bool = False
 
 
 def _assign(nodes: Sequence[Node]) -> dict[str, int]:
@@ -56,29 +57,34 @@ def lanes(nodes: Sequence[Node]) -> dict[str, SafeString]:
     order = {node.id: row for row, node in enumerate(nodes)}
     lane = _assign(nodes)
 
+    most = min(max(lane.values(), default=0), _MAX - 1)
+    step = min(_STEP, _ROOM // max(1, most))
+
     def x(name: str) -> int:
-        return _FIRST + _STEP * min(lane[name], _MAX - 1)
+        return _FIRST + step * min(lane[name], most)
 
     cells = {}
     for row, node in enumerate(nodes):
-        paths: list[tuple[str, bool]] = []
+        paths: list[tuple[str, str]] = []
         for child in nodes:
             if child.parent not in order:
                 continue
-            top, bottom, dashed = order[child.parent], order[child.id], child.look == "d"
+            top, bottom = order[child.parent], order[child.id]
+            look = " d" if child.look == "d" else " w" if child.won else ""
             straight = x(child.id) == x(child.parent)
             if row == top:
                 a, b = x(node.id), x(child.id)
-                bend = 8 if b > a else -8
-                paths.append((f"M{a} 18V29" if straight else f"M{a + bend // 2} 14H{b - bend}q{bend} 0 {bend} 8v7", dashed))
+                bend = min(8, abs(b - a) // 2) * (1 if b > a else -1)
+                paths.append((f"M{a} 18V29" if straight else f"M{a + bend // 2} 14H{b - bend}q{bend} 0 {bend} 8v7", look))
             elif top < row < bottom:
-                paths.append((f"M{x(child.id)} -1V29", dashed))
+                paths.append((f"M{x(child.id)} -1V29", look))
             elif row == bottom:
-                paths.append((f"M{x(child.id)} -1V10", dashed))
-        edges = format_html_join("", '<path class="e{}" d="{}"/>', ((" d" if d else "", p) for p, d in dict.fromkeys(paths)))
+                paths.append((f"M{x(child.id)} -1V10", look))
+        drawn = sorted(dict.fromkeys(paths), key=lambda path: path[1] == " w")  # the branch that won lies on top
+        edges = format_html_join("", '<path class="e{}" d="{}"/>', ((look, path) for path, look in drawn))
         cells[node.id] = format_html(
             '<svg class="graph" viewBox="0 0 44 28" preserveAspectRatio="xMinYMid" aria-hidden="true">{}'
             '<circle class="{}" cx="{}" cy="14" r="{}"/></svg>',
-            edges, f"n {node.look}".strip(), x(node.id), "4.5" if node.look == "a" else "4",
+            edges, f"n {node.look}{' w' if node.won else ''}".strip(), x(node.id), "4.5" if node.look == "a" else "4" if step > 8 else "3",
         )  # fmt: skip
     return cells

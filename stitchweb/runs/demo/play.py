@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from agents.events import Event, created, events_of, events_of_progress
-from agents.loop import apply, next_step, start
+from agents.loop import apply, open_steps, start
 from agents.loop.rules import parent_of_next
 from agents.state import (
     BlobStore,
@@ -20,7 +20,6 @@ from agents.state import (
     State,
     Steered,
     Step,
-    Stop,
     Unusable,
 )
 from agents.steps import outcome_of
@@ -57,7 +56,8 @@ class Play:
     def run(self) -> State:
         """To its end, or to where a person is waited for."""
         self._move(None)
-        while not isinstance(step := next_step(self.state), Stop):
+        while steps := open_steps(self.state):
+            step = min(steps, key=lambda one: one.index)  # of a round, the lane that waits longest
             if self._script.cancel_at is not None and step.index >= self._script.cancel_at:
                 self._move(Steered(step=step.index, at=self.at, control=Control(id="1", kind="cancel", by="Ada Example")))
                 continue
@@ -121,7 +121,7 @@ class Play:
             sha256=made.sha256,
             title=attempt.title,
             todo=step.todo,
-            parent=parent_of_next(self.state, step.todo or ""),
+            parent=step.candidate if step.lane else parent_of_next(self.state, step.todo or ""),
             skill="feedback" if step.candidate else "from_scratch",
         )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agents.state import Todo
+from agents.state import Search, Todo
 from gpu_runner.contracts import HackClass, Refusal, Verdict
 
 
@@ -29,6 +29,7 @@ class Script:
     cancel_at: int | None = None
     broken: str = ""
     waits: bool = False  # stops at its plan, for a person to approve
+    search: Search = field(default_factory=Search)
 
 
 TODOS = (
@@ -60,6 +61,11 @@ SCRIPTS: tuple[Script, ...] = (
     Script("cancelled", (Attempt("fused pass", speedup=1.33),), cancel_at=6),
     Script("failed", broken="No sandbox: this kernel forbids user namespaces. `manage.py doctor` says how to allow them."),
     Script("waiting", waits=True),
+    Script("wide", (Attempt("fused pass", speedup=1.42), _BUILD, Attempt("rows per thread", speedup=1.31),
+                    Attempt("two-pass variance", speedup=1.77), Attempt("variance in registers", speedup=1.69), _WRONG,
+                    Attempt("streaming stores", speedup=1.79), _HACKED, Attempt("blocks of rows", speedup=2.21),
+                    Attempt("one allocation", speedup=2.22), _SPECIAL, Attempt("no allocation", speedup=2.19)),
+           search=Search(width=3, beam=2)),
 )  # fmt: skip
 
 MODEL_NEW = '''"""{title}. Synthetic: written by seed_demo, never built."""

@@ -118,7 +118,8 @@ def _faster(script: Script, factor: float) -> Script:
 
 @transaction.atomic
 def _tell(script: Script, revision: Revision, owner: User, at: float) -> Run:
-    options = Options(protocol=PROTOCOLS["strict"], approve_plan=script.waits, budget=Budget(attempts=len(script.attempts) + 2))
+    budget = Budget(attempts=len(script.attempts) + (2 if script.search.width == 1 else 0))
+    options = Options(protocol=PROTOCOLS["strict"], approve_plan=script.waits, budget=budget, search=script.search)
     run = Run.objects.create(
         team=revision.program.team, revision=revision, owner=owner, name=revision.program.name, target=options.target,
         engineer=engineer_name(options), protocol=options.protocol.id, synthetic=True, created_at=_time(at),
