@@ -260,7 +260,6 @@ def candidates(view: View) -> dict[str, Any]:
         "rows": rows,
         "verified": sum(r.view.verdict == "verified" for r in rows),
         "won": won(view),
-        "rounds": any(r.view.round for r in rows),
         "best": view.best,
         "ended": ended,
         "status": view.status.status.value,
