@@ -101,7 +101,7 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
     if not step.by_hands:
         raise ValueError(f"a {step.kind} step is no task for the hands")
     options = state.options
-    limits = Limits(wall_s=step_limit_s(step, state))
+    limits = Limits.of(state.options.target, step_limit_s(step, state))
     source = source_of(state, blobs)
     candidate = find(state, step.candidate)
     files = files_of(candidate, blobs) if candidate else None
@@ -134,7 +134,7 @@ def replay_task(state: State, candidate: str, replay: Replay, blobs: BlobStore) 
         raise KeyError(f"{candidate} was not checked")
     return CheckTask(
         target=options.target,
-        limits=Limits(wall_s=STEP_LIMITS_S["check"]),
+        limits=Limits.of(options.target, STEP_LIMITS_S["check"]),
         source=source_of(state, blobs),
         candidate=files_of(found, blobs),
         protocol=options.protocol if found.check.protocol == options.protocol.id else loop_protocol(options),

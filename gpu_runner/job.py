@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from gpu_runner.contracts import Limits, Mode, Precision, Progress
 from gpu_runner.hands import ProgressSink
 
+_MOST_MEMORY = 0.75  # of the machine's, for one sandbox
 _HOLD_S = 24 * 3600.0  # a kept process is bounded by the time of each request, not by its own age
 
 
@@ -26,6 +28,7 @@ class Job:
     deadline: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.limits = self.limits.model_copy(update={"memory_mib": min(self.limits.memory_mib, most_memory_mib())})
         self.deadline = time.monotonic() + self.limits.wall_s
 
     @property
@@ -40,6 +43,11 @@ class Job:
     def left(self) -> float:
         """Seconds until the task's wall clock runs out; never negative."""
         return max(0.0, self.deadline - time.monotonic())
+
+
+def most_memory_mib() -> int:
+    """What a sandbox may have on this machine at most."""
+    return int(_MOST_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 20
 
 
 def held_limits(limits: Limits) -> Limits:

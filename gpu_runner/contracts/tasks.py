@@ -12,15 +12,22 @@ from gpu_runner.contracts.program import Mode, Precision, Source
 from gpu_runner.contracts.protocol import Protocol
 from gpu_runner.contracts.reports import Replay
 
+BESIDE_A_GPU_MIB = 49152
+
 
 class Limits(Contract):
-    """Bounds of one task. Seconds of wall clock, MiB of memory per sandbox."""
+    """Bounds of one task. Seconds of wall clock, MiB of memory per sandbox, cut by a runner to what its machine can spare."""
 
     wall_s: float = 300.0
     memory_mib: int = 8192
     processes: int = 256
     tmp_mib: int = 1024
     output_kib: int = 1024
+
+    @staticmethod
+    def of(target: str, wall_s: float) -> Limits:
+        """The usual ones on a target. Tensors of a GPU's size pass through the host's memory: inputs, results and the truth."""
+        return Limits(wall_s=wall_s) if target == "cpu" else Limits(wall_s=wall_s, memory_mib=BESIDE_A_GPU_MIB)
 
 
 class _Task(Contract):
