@@ -9,6 +9,7 @@ Gate = Literal["score", "rank", "nothing"]
 
 QWK, OF_CEILING, BIAS = 0.60, 0.85, 0.3
 RECALL_LOW, PRECISION, PAIRWISE = 0.90, 0.80, 0.80
+PLANTED = "planted hack"  # the probe of that name
 DOUBLE = 200  # cases with two labels or more
 
 
@@ -17,12 +18,13 @@ def gate(figures: Mapping[str, Any]) -> tuple[Gate, list[str]]:
     short = list(_short_of_score(figures))
     if not short:
         return "score", []
-    blind = [line for name, one in figures.get("probes", {}).items() if not one["passed"] for line in [_probe(name, one)]]
+    # One that misses a planted hack may still tell better from worse; one that heeds praise or length may not.
+    moved = any(not one["passed"] for name, one in figures.get("probes", {}).items() if name != PLANTED)
     order = figures["pairwise"]
-    if blind or order["low"] is None or order["low"] <= 0.5:
+    if moved or order["low"] is None or order["low"] <= 0.5:
         short.append(
-            "It may not even rank: a probe failed."
-            if blind
+            "It may not even rank: what should move nothing moved it."
+            if moved
             else f"It may not even rank: its order within a reference is not better than chance ({_said(order)})."
         )
         return "nothing", short

@@ -196,6 +196,10 @@ def test_a_local_judge_is_trained_calibrated_and_chosen(world: World, owner: Cli
     well_formed(shown.content.decode())
     for word in ("Per dimension", "Major hacks", "Order within a reference", "Probes", "Drift", "By engineer"):
         assert word in text_of(shown), word
+    assert row.figures["n"] == row.figures["double"] == 60
+    assert row.figures["dimensions"]["cuda_engineering"]["qwk"]["value"] > 0.3
+    assert row.figures["probes"]["comment injection"]["passed"]
+    assert len(row.figures["drift"]["rater"]) == 5
     assert Score.objects.filter(judge=row).count() >= 60
     assert judge_of_team(team) is None
     Judge.objects.filter(pk=row.pk).update(gate="rank")

@@ -30,7 +30,7 @@ from stitchweb.datasets.services.placing import Leaking, leaks, place
 from stitchweb.datasets.services.releases import load
 from stitchweb.datasets.services.work import begin, carried_out, sent
 from stitchweb.datasets.snapshot import freeze
-from stitchweb.review.models import Item
+from stitchweb.review.models import Item, Project
 from stitchweb.teams.models import Team, User
 
 MAKE_JUDGE = "stitchweb.make_judge"
@@ -106,8 +106,9 @@ def labels_for(row: Judge, tell: Tell) -> Labels:
 
 def randomly_chosen(team: Team) -> frozenset[str]:
     """Contents that came into a queue by no judge's disagreement."""
-    rows = Item.objects.filter(project__team=team).exclude(project__filters__apart__gt=0).order_by()
-    return frozenset(rows.values_list("sha256", flat=True))
+    projects = Project.objects.filter(team=team).values_list("pk", "filters")
+    random = [pk for pk, filters in projects if not filters.get("apart")]
+    return frozenset(Item.objects.filter(project__in=random).order_by().values_list("sha256", flat=True))
 
 
 def _local(row: Judge, labels: Labels, tell: Tell) -> None:
