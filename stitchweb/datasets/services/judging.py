@@ -222,7 +222,7 @@ def _raters(labels: Labels) -> list[dict[str, Any]]:
                 off[rating["pid"]].append((rating["day"], sum(gaps) / len(gaps)))
     found = []
     for pid, some in sorted(off.items()):
-        values = [gap for _, gap in sorted(some)]
+        values = [gap for _, gap in sorted(some, key=lambda entry: entry[0])]
         half = len(values) // 2
         found.append({
             "pid": pid, "n": len(values), "older": sum(values[:half]) / half if half else None,
