@@ -11,9 +11,6 @@ from stitchweb.runs.permissions import SEE, START, STEER
 from stitchweb.teams.permissions import USE_SITE
 
 READ_ABOUT = Action("api.read-about", "Read what the API is, and take its client home", ANYBODY)
-ASK_NOWHERE = Action(
-    "api.ask-nowhere", "Ask for an address below the API that there is not", ANYBODY, "Answered with 404, as a problem"
-)
 OWN_TOKENS = Action("api.own-tokens", "Make API tokens, see when they were used, revoke them", SIGNED_IN, "One's own alone")
 
 
@@ -25,9 +22,9 @@ def _told(get: Action | None = None, post: Action | None = None) -> Route:
 ROUTES = {
     "api-docs": get(READ_ABOUT),
     "api-client": get(READ_ABOUT),
-    "api-nowhere": Route(get=ASK_NOWHERE, post=ASK_NOWHERE, put=ASK_NOWHERE, patch=ASK_NOWHERE, delete=ASK_NOWHERE),
+    "api-nowhere": Route(get=READ_ABOUT, post=READ_ABOUT, put=READ_ABOUT, patch=READ_ABOUT, delete=READ_ABOUT),
     "api:openapi-json": get(READ_ABOUT),
-    "api:api-root": get(ASK_NOWHERE),
+    "api:api-root": get(READ_ABOUT),
     "tokens": form(OWN_TOKENS),
     "token-revoke": post(OWN_TOKENS),
     "api:teams": _told(USE_SITE),
