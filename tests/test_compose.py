@@ -43,7 +43,8 @@ def denied() -> set[str]:
 def test_it_is_a_compose_file() -> None:
     schema = json.loads((ROOT / "tests" / "vendor" / "compose-spec.json").read_text())
     Draft7Validator.check_schema(schema)
-    plain = {key: value for key, value in COMPOSE.items() if not key.startswith("x-")}
+    # The schema is that of the last docker-compose on PyPI, which is older than the name of a project.
+    plain = {key: value for key, value in COMPOSE.items() if not key.startswith("x-") and key != "name"}
     assert [error.message for error in Draft7Validator(schema).iter_errors(plain)] == []
     plain["services"]["web"] = plain["services"]["web"] | {"comand": ["x"]}
     assert list(Draft7Validator(schema).iter_errors(plain)), "the schema forbids nothing"
