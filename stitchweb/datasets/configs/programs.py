@@ -12,7 +12,7 @@ from stitchweb.datasets.configs.coder import asked_of
 from stitchweb.datasets.configs.data import Data, Labelled
 
 Row = dict[str, Any]
-MOST = 20  # pairs of one group: their texts are the largest part of a release
+MOST = 16  # pairs of one group: their texts are the largest part of a release
 GAP = 1.0  # overall levels from which one program is preferred
 
 
