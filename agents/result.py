@@ -7,7 +7,7 @@ from typing import Any
 from agents.loop.rules import find
 from agents.state import Candidate, Options, State, Status, StopCause
 from gpu_runner.contracts import BlobRef, DeviceInfo, Label
-from gpu_runner.line import result_line
+from gpu_runner.line import offered, result_line
 
 STOP_SENTENCES: dict[StopCause, str] = {
     StopCause.TARGET_REACHED: "The speedup that was asked for is reached.",
@@ -52,6 +52,8 @@ def sentence_of(state: State) -> str:
         return f"{why} {state.error}".strip()
     if verdict == "cancelled":
         return why
+    if mode := offered(best.confirmed if best else state.reference_timing):
+        why = f"{why} {_offer_sentence(state, best, mode)}".strip()
     if best is None or best.confirmed is None or best.confirmed.over_eager is None:
         tried = len(state.candidates)
         if not tried:
@@ -63,6 +65,14 @@ def sentence_of(state: State) -> str:
     if report.over_compile is not None:
         sentence += f", {report.over_compile.value:.2f}× as fast as the best torch.compile"
     return f"{sentence}. {why}".strip()
+
+
+def _offer_sentence(state: State, best: Candidate | None, mode: str) -> str:
+    ratio = line_of(state)["offered_vs_eager"]
+    how = "" if mode == "default" else f', mode="{mode}"'
+    than = "it" if best else "eager"
+    times = f" ({ratio:.2f}× as fast as eager)" if ratio else ""
+    return f"torch.compile is faster than {than} here{times}, so take that: torch.compile(model{how})."
 
 
 def line_of(state: State, file: str = "", wall_s: float | None = None) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def totals(lines: Sequence[Line]) -> dict[str, Any]:
         "speeds": dict(sorted(Counter(str(line.get("speed")) for line in lines if _verified(line)).items())),
         "degenerate": [line["file"] for line in lines if degenerate(line)],
         "against": {name: _against(lines, value, low) for name, (value, low) in AGAINST.items()},
+        "delivered": _delivered(lines),
         "groups": {word: _groups(lines, key) for word, key in GROUPS.items()},
         "runs": sorted({(str(line["run_id"]), str(line.get("commit"))) for line in lines if line.get("run_id")}),
         "wall_s": sum(float(line.get("wall_s") or 0.0) for line in lines),
@@ -68,6 +69,21 @@ def _against(lines: Sequence[Line], value: str, low: str) -> dict[str, Any]:
         "geomean_all": math.exp(logs / count) if count else None,
         "geomean_verified": math.exp(logs / len(speeds)) if speeds else None,
     }
+
+
+def _delivered(lines: Sequence[Line]) -> dict[str, Any]:
+    """What a user takes home: the verified program, or the mode of torch.compile that is `offered` in its place, or the
+    reference. Geometric means over all programs; against torch.compile an offer counts as 1."""
+    offers = [line for line in lines if line.get("offered") and not degenerate(line)]
+    taken = [line for line in lines if _verified(line) and not line.get("offered")]
+    eager = [float(line["offered_vs_eager"]) for line in offers if line.get("offered_vs_eager")]
+    eager += [float(line["speedup_vs_eager"]) for line in taken if line.get("speedup_vs_eager")]
+    compiled = [float(line["speedup_vs_compile"]) for line in taken if line.get("speedup_vs_compile")]
+
+    def mean(ratios: list[float]) -> float | None:
+        return math.exp(sum(map(math.log, ratios)) / len(lines)) if lines else None
+
+    return {"programs": len(taken), "offered": len(offers), "over_eager": mean(eager), "over_compile": mean(compiled)}
 
 
 def _groups(lines: Sequence[Line], key: Callable[[Line], str]) -> dict[str, dict[str, Any]]:
@@ -115,6 +131,12 @@ def table(lines: Sequence[Line]) -> str:
         rows.append(f"{name:<10}{sum_['measured']:<10}{shares}{means}")
         shares = "".join(f"{_percent(sum_['significant_fast_p'][f'{p:g}']):<12}" for p in THRESHOLDS)
         rows.append(f"{'':<4}{'by lower bound':<16}" + shares)
+    home = sums["delivered"]
+    if home["offered"]:
+        rows.append(
+            f"delivered: {home['programs']} programs of ours and {home['offered']} of torch.compile's, over eager "
+            f"{_times(home['over_eager'])}, over torch.compile {_times(home['over_compile'])} (geometric means over all)"
+        )
     rows += _group_rows({"all": {"": brief(lines)}, **sums["groups"]})
     rows += [f"run {run} at commit {commit}" for run, commit in sums["runs"]]
     errors = [f"  {line['file']}: {line['error']}" for line in lines if line.get("error")]

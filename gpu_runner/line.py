@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_runner.contracts import CheckReport, DeviceInfo, Interval, Label, Mode, Precision, Speed, TimingReport, Verdict
 
+LEAST_OFFERED = 1.05  # as fast as eager, or nothing of torch.compile is offered
 COMPILE_ARMS = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -26,7 +27,7 @@ def result_line(
     error: str = "",
 ) -> dict[str, Any]:
     """The line of one program. Times in milliseconds (`*_ms`) and seconds (`*_s`); what was not measured is None, and so is a
-    ratio that is not claimed."""
+    ratio that is not claimed. `offered`: the mode of torch.compile that is better than anything that was written."""
     verified = verdict == Verdict.VERIFIED
     ratios = timing if verified and timing is not None and timing.speed is not Speed.NOT_CLAIMED else None
     return {
@@ -40,6 +41,7 @@ def result_line(
         "candidate_ms": _medians(timing, ("candidate",)).get("candidate"),
         **_ratios(ratios.over_eager if ratios else None, "speedup_vs_eager", "ci_low", "ci_high"),
         **_ratios(ratios.over_compile if ratios else None, "speedup_vs_compile", "ci_compile_low", "ci_compile_high"),
+        **_offer(timing),
         "operator_coverage": check.coverage if check else None,
         "labels": [str(label) for label in dict.fromkeys(labels)],
         "protocol": protocol,
@@ -50,6 +52,28 @@ def result_line(
         "wall_s": wall_s,
         "error": error or None,
     }
+
+
+def offered(timing: TimingReport | None) -> str | None:
+    """The mode of torch.compile that somebody should take in place of what was written, or where nothing was; None for none.
+
+    It must be a correct baseline and faster: than the candidate by the interval's word, or without one than eager by a claim's
+    least ratio.
+    """
+    if timing is None or timing.baseline not in COMPILE_ARMS:
+        return None
+    medians = _medians(timing, (timing.baseline, "eager", "candidate"))
+    if "candidate" in medians and timing.speed is not Speed.NOT_CLAIMED:
+        return timing.baseline if timing.speed is Speed.SLOWER else None
+    gain = medians.get("eager", 0.0) / medians[timing.baseline] if medians.get(timing.baseline) else 0.0
+    return timing.baseline if gain >= LEAST_OFFERED else None
+
+
+def _offer(timing: TimingReport | None) -> dict[str, Any]:
+    mode = offered(timing)
+    medians = _medians(timing, (mode, "eager")) if mode else {}
+    ratio = medians["eager"] / medians[mode] if mode and len(medians) == 2 else None
+    return {"offered": mode, "offered_vs_eager": ratio}
 
 
 def _medians(report: TimingReport | None, arms: tuple[str, ...]) -> dict[str, float]:

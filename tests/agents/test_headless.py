@@ -17,9 +17,9 @@ from agents.blobs import FolderBlobs, MemoryBlobs
 from agents.engineers.scripted import Scripted
 from agents.events import Event, View, fold_all
 from agents.headless import optimize
-from agents.result import line_of, verdict_of
+from agents.result import line_of, sentence_of, verdict_of
 from agents.state import Budget, State, Status, StopCause
-from gpu_runner.contracts import BuildReport, CheckTask, Progress, Refusal, Verdict
+from gpu_runner.contracts import BuildReport, CheckTask, Progress, Refusal, Speed, Verdict
 from gpu_runner.hands import Cancelled, HandsError
 from tests.agents.loop_world import SOURCE, FakeHands, analysis, check, options, program, scripted_name, timing, todo
 
@@ -68,13 +68,31 @@ def test_the_line_carries_every_key_and_the_numbers_of_the_confirmation() -> Non
     line = line_of(state)
     assert ", ".join(line) == (
         "file, verdict, speed, baseline, eager_ms, compile_ms, baseline_errors, candidate_ms, speedup_vs_eager, ci_low, "
-        "ci_high, speedup_vs_compile, ci_compile_low, ci_compile_high, operator_coverage, labels, protocol, mode, precision, "
-        "device, build_s, wall_s, error"
+        "ci_high, speedup_vs_compile, ci_compile_low, ci_compile_high, offered, offered_vs_eager, operator_coverage, labels, "
+        "protocol, mode, precision, device, build_s, wall_s, error"
     )
     assert line["verdict"] == "verified"
     assert line["speedup_vs_eager"] == pytest.approx(1.6)
     assert line["compile_ms"] == {"default": 8.0}
     assert line["protocol"] == "strict/3"
+
+
+def test_where_torch_compile_is_faster_the_run_says_so_and_offers_it() -> None:
+    better = timing(1.6, compile_ms=4.0, baseline="default").model_copy(update={"speed": Speed.SLOWER})
+    state, _, _ = run(FakeHands(time=[timing(1.5), timing(1.0), better]))
+    line = line_of(state)
+    assert (line["verdict"], line["offered"], line["offered_vs_eager"]) == ("verified", "default", pytest.approx(2.5))
+    assert "torch.compile is faster than it here (2.50× as fast as eager), so take that: torch.compile(model)." in sentence_of(
+        state
+    )
+
+
+def test_torch_compile_is_not_offered_where_the_candidate_is_faster_or_nothing_is_known_to_be_slower() -> None:
+    for speed in (Speed.FASTER, Speed.NOT_DISTINGUISHABLE):
+        report = timing(1.6, compile_ms=6.5, baseline="default").model_copy(update={"speed": speed})
+        state, _, _ = run(FakeHands(time=[timing(1.5), timing(1.0), report]))
+        assert line_of(state)["offered"] is None
+        assert "torch.compile is faster" not in sentence_of(state)
 
 
 def test_a_run_without_a_gain_claims_nothing() -> None:

@@ -212,6 +212,20 @@ def test_the_totals_count_every_program_and_keep_degenerate_ones_out_of_the_mean
     assert compiled["geomean_verified"] == pytest.approx(2.0)
 
 
+def test_what_is_delivered_is_the_program_or_what_torch_compile_made_where_that_is_better() -> None:
+    some = [
+        line("a", eager=4.0, low=3.9, speedup_vs_compile=2.0, ci_compile_low=1.9),
+        line("b", eager=1.5, low=1.4, speedup_vs_compile=0.5, ci_compile_low=0.4, offered="default", offered_vs_eager=3.0),
+        line("c", "no-gain", offered="max-autotune", offered_vs_eager=2.0),
+        line("d", "no-gain"),
+    ]
+    home = totals(some)["delivered"]
+    assert (home["programs"], home["offered"]) == (1, 2)
+    assert home["over_eager"] == pytest.approx(24 ** (1 / 4))
+    assert home["over_compile"] == pytest.approx(2 ** (1 / 4))
+    assert "delivered: 1 programs of ours and 2 of torch.compile's" in table(some)
+
+
 def test_the_last_line_of_a_file_counts() -> None:
     assert latest([line("a", "failed"), line("b"), line("a")]) == [line("a"), line("b")]
 
