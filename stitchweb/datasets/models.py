@@ -21,10 +21,14 @@ def new_secret() -> str:
 
 
 class Keyring(models.Model):
-    """The key that a team's raters are pseudonymised with. In no export; another key breaks the link to earlier releases."""
+    """The key that a team's raters are pseudonymised with. In no export; another key breaks the link to earlier releases.
+
+    `records_at`: when a record of the team last came or changed, so that what was read of them is known to be fresh.
+    """
 
     team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="rater_key")
     secret = models.CharField(max_length=64, default=new_secret)
+    records_at = models.DateTimeField(default=timezone.now)
 
     def __str__(self) -> str:
         return f"rater key of {self.team_id}"

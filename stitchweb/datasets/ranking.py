@@ -6,6 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,7 +17,7 @@ from django.db.models.functions import Cast
 
 from agents.reward import Inputs, NotRated, Parameters, reward
 from agents.reward.form import is_hack
-from stitchweb.datasets.models import Record, Reference
+from stitchweb.datasets.models import Keyring, Record, Reference
 from stitchweb.teams.models import Team
 
 SHOWN = 40
@@ -66,14 +68,10 @@ class Ranking:
 
 
 def ranking(team: Team, by: Parameters) -> Ranking:
-    """All stored candidates of a team under these parameters. Two queries."""
-    rows = Record.objects.filter(team=team).order_by("pk").annotate(text=Cast("inputs", TextField()))
-    some = list(rows.values_list("reference", "target", "run", "candidate", "verdict", "reward", "text"))
-    # Ten thousand small texts are read as one large one, and not checked again: they were when they were stored.
-    parsed = json.loads(f"[{','.join(row[-1] for row in some)}]")
+    """All stored candidates of a team under these parameters. Two queries, and one more when records changed."""
+    stamp = Keyring.objects.filter(team=team).values_list("records_at", flat=True).first()
     groups: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for (reference, target, run, candidate, verdict, was, _), inputs in zip(some, parsed, strict=True):
-        made: Any = SimpleNamespace(**inputs)
+    for reference, target, run, candidate, verdict, was, made in _read(team.pk, stamp):
         groups[reference, target].append(Row(run, candidate, verdict, was, _value(made, by), is_hack(made)))
     every = [row for part in groups.values() for row in part]
     changed = [(key, told, best) for key, part in groups.items() if (told := _told(part)) and (best := _other(told))]
@@ -90,6 +88,18 @@ def ranking(team: Team, by: Parameters) -> Ranking:
         changed_n=len(changed), other_best=sum(best[1] for _, _, best in changed), paid=paid[:SHOWN], paid_n=len(paid),
         hacks=sum(row.hack for row in every), mean=_mean(row.now for row in every), mean_was=_mean(row.was for row in every),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def _read(team: int, stamp: datetime | None) -> list[tuple[int, str, int, str, str, float | None, Any]]:
+    """The team's records as they were at `stamp`, kept in this process: whoever tries parameters asks for the same ones again.
+
+    Ten thousand small texts are read as one large one, and not checked again: they were when they were stored.
+    """
+    rows = Record.objects.filter(team=team).order_by("pk").annotate(text=Cast("inputs", TextField()))
+    some = list(rows.values_list("reference", "target", "run", "candidate", "verdict", "reward", "text"))
+    parsed = json.loads(f"[{','.join(row[-1] for row in some)}]")
+    return [(*row[:-1], SimpleNamespace(**inputs)) for row, inputs in zip(some, parsed, strict=True)]
 
 
 def _names(team: Team) -> Mapping[int, str]:

@@ -8,11 +8,12 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from agents.events import CandidateView, View
 from agents.likeness import candidate_norm_sha256
 from gpu_runner.contracts import CheckRow, TimingReport
-from stitchweb.datasets.models import UNKNOWN_LICENCE, Record, Reference
+from stitchweb.datasets.models import UNKNOWN_LICENCE, Keyring, Record, Reference
 from stitchweb.datasets.progress import Tell, silent
 from stitchweb.programs.models import Revision
 from stitchweb.review.groups import group_of
@@ -54,7 +55,14 @@ def _of_runs(team: Team, runs: list[Run]) -> list[Record]:
     texts = texts_of({sha for row in rows for sha in row.files.values()})
     for row in rows:
         row.norm_sha256 = candidate_norm_sha256({path: texts.get(sha, sha) for path, sha in row.files.items()})
-    return Record.objects.bulk_create(rows, ignore_conflicts=True)
+    made = Record.objects.bulk_create(rows, ignore_conflicts=True)
+    changed(team)
+    return made
+
+
+def changed(team: Team) -> None:
+    """Records of the team came or changed. Inside of the transaction that changes them."""
+    Keyring.objects.update_or_create(team=team, defaults={"records_at": timezone.now()})
 
 
 def reference_of(team: Team, revision: Revision) -> Reference:

@@ -11,6 +11,7 @@ from agents.reward import PRESETS, Inputs, NotRated, Parameters, reward
 from agents.rubric import DIMENSIONS, Given, aggregate
 from stitchweb.datasets.models import Record
 from stitchweb.datasets.progress import Tell, silent
+from stitchweb.datasets.services.collect import changed as touched
 from stitchweb.review.models import Adjudication, Rating, Review
 from stitchweb.runs import dispatch
 from stitchweb.teams.models import Team
@@ -58,9 +59,9 @@ def store_rewards(team: Team, tell: Tell = silent, preset: str = "", parameters:
             row.inputs, row.parameters, row.preset, row.reward = inputs, stored, preset, value
             changed.append(row)
         if len(changed) >= AT_ONCE:
-            count += _store(changed)
+            count += _store(team, changed)
             changed = []
-    return count + _store(changed)
+    return count + _store(team, changed)
 
 
 def request_rewards(team: Team, preset: str, by: Parameters) -> None:
@@ -70,8 +71,10 @@ def request_rewards(team: Team, preset: str, by: Parameters) -> None:
 
 
 @transaction.atomic
-def _store(rows: list[Record]) -> int:
+def _store(team: Team, rows: list[Record]) -> int:
     Record.objects.bulk_update(rows, ["inputs", "parameters", "preset", "reward"], batch_size=200)
+    if rows:
+        touched(team)
     return len(rows)
 
 
