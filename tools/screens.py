@@ -97,7 +97,8 @@ def pages_of(site: Site) -> dict[str, tuple[str, str]]:
     if done.returncode:
         raise SystemExit(done.stderr)
     world = {name: ("ada", path) for name, path in site.pages.items()}
-    return {"login": ("", "/login/")} | world | json.loads(done.stdout)
+    said = done.stdout.splitlines()[-1]  # mail without a server is printed before it
+    return {"login": ("", "/login/")} | world | json.loads(said)
 
 
 def _opened(browser: Browser, site: Site, who: str, size: int, theme: str) -> Page:
