@@ -192,9 +192,7 @@ def test_a_fleet_of_these_commands_takes_a_run(host: Host) -> None:
         lambda: host.python("from stitchweb.runs import runners\nprint(json.dumps(runners.there().get('run.cpu', False)))"),
         "runner that joined",
     )
-    users = host.python(
-        "from stitchweb.runs import accounts\nprint(json.dumps([u.decode() for u in accounts.client().acl_users()]))"
-    )
+    users = host.python("from stitchweb.runs import accounts\nprint(json.dumps(accounts.client().acl_users()))")
     assert any(user.startswith(accounts_prefix()) for user in users)
     pk = host.python(ANALYSE)
     done = f"from stitchweb.runs.models import Job\nprint(json.dumps(Job.objects.filter(run={pk}, state='done').count()))"
