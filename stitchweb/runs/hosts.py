@@ -133,7 +133,7 @@ def failed(name: str, error: str) -> None:
     rows = Runner.objects.filter(name=name)
     rows.update(failures=F("failures") + 1, last_error=error[:MAX_ERROR], last_error_at=now)
     times = settings.QUARANTINE_AFTER
-    reason = f"{times} jobs in a row failed on it. The last error: {error}"[:MAX_ERROR]
+    reason = f"{times} jobs in a row failed on it. The last error: {error[:200]}"  # the whole of it stands beside
     if rows.filter(state=RunnerState.ACTIVE, failures__gte=times).update(
         state=RunnerState.QUARANTINED, reason=reason, changed_by="the site", changed_at=now
     ):
