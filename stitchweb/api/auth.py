@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja.errors import AuthorizationError
+from ninja.errors import AuthorizationError, HttpError
 from ninja.security import HttpBearer
 
 from stitchweb.api.models import ApiToken, Scope
@@ -29,6 +29,8 @@ class Token(HttpBearer):
                 message=f"The token {found.name!r} may not be used for this: it needs the scope {self.scope.value!r} and has"
                 f" {', '.join(found.scopes)}. Make another one on the page of tokens."
             )
+        if request.method == "POST" and request.content_type != "application/json" and request.body:
+            raise HttpError(415, "The body has to be JSON, with Content-Type: application/json.")
         request.user = found.user
         return found
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import NinjaAPI
-from ninja.errors import HttpError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 
@@ -23,11 +22,9 @@ and a limit of requests a minute. What a token may see and do is what its person
 
 
 class _Parser(Parser):
-    """A body says that it is JSON. What is nested without end is refused like any other that is none."""
+    """What is nested without end is refused like any other body that is no JSON."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        if request.content_type != "application/json":
-            raise HttpError(415, "The body has to be JSON, with Content-Type: application/json.")
         try:
             return super().parse_body(request)
         except RecursionError:

@@ -23,6 +23,8 @@ def _whole(value: object) -> object:
 
 
 Whole = Annotated[int, BeforeValidator(_whole)]
+Key = Annotated[int, Field(ge=1, le=BIG), BeforeValidator(_whole)]  # of a row
+Number = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_whole)]  # of a revision
 
 
 class Taken(BaseModel):
@@ -135,22 +137,22 @@ class RunNew(Taken):
     """A run to start. Every field but `program` has the default of the site's own form."""
 
     program: Whole = Field(ge=1, le=BIG)
-    revision: Whole | None = Field(None, ge=1, le=2**31 - 1, description="its number; the newest one without it")
+    revision: Number | None = Field(None, description="its number; the newest one without it")
     target: Literal["cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"] = "cpu"
     protocol: Literal["strict", "quick", "kernelbench"] = "strict"
     mode: Literal["eval", "train", "as_constructed"] = "eval"
     precision: Literal["as-reference", "tf32", "bf16"] = "as-reference"
-    planner: Whole | None = Field(None, ge=1, le=BIG, description="a model of the team; the offline engineer without it")
-    coder: Whole | None = Field(None, ge=1, le=BIG)
-    verifier: Whole | None = Field(None, ge=1, le=BIG)
+    planner: Key | None = Field(None, description="a model of the team; the offline engineer without it")
+    coder: Key | None = None
+    verifier: Key | None = None
     attempts: Whole = Field(12, ge=1, le=200)
-    minutes: float | None = Field(15, ge=0.1, le=1440)
+    minutes: Annotated[float, Field(ge=0.1, le=1440)] | None = 15
     device_seconds: float | None = Field(None, ge=1, le=86_400)
     tokens_k: float | None = Field(None, ge=1, le=100_000, description="thousands of tokens")
     money: float | None = Field(None, ge=0.01, le=10_000, description="USD")
     target_speedup: float | None = Field(None, ge=1, le=1000)
-    width: int = Field(1, ge=1, le=8, description="programs written at once")
-    beam: int = Field(1, ge=1, le=8, description="of the best programs so far that they start from")
+    width: Whole = Field(1, ge=1, le=8, description="programs written at once")
+    beam: Whole = Field(1, ge=1, le=8, description="of the best programs so far that they start from")
     require_own_kernels: bool = False
     approve_plan: bool = False
 
