@@ -35,6 +35,7 @@ from stitchweb.teams.models import Team, User
 
 MAKE_JUDGE = "stitchweb.make_judge"
 KINDS = ("local", "model")
+MOST_LEARNT = 2000  # labelled candidates that a local judge is trained on, drawn from more: about a minute
 PROBED = 24  # cases that probes are made on
 ASKED = 100  # cases that a model judge is calibrated on, unless another number is given
 SHOTS = 4
@@ -113,13 +114,14 @@ def randomly_chosen(team: Team) -> frozenset[str]:
 
 def _local(row: Judge, labels: Labels, tell: Tell) -> None:
     data = labels.data
-    examples = [_example(data, one) for one in labels.train]
+    learnt = labels.train if len(labels.train) <= MOST_LEARNT else _sample(labels.train, MOST_LEARNT)
+    examples = [_example(data, one) for one in learnt]
     try:
         weights, held_out = train(examples, tell)
     except TooFew as few:
         raise Refused(str(few)) from few
-    by = dict(zip((one.sha256 for one in labels.train), held_out, strict=True))
-    scored = [_scored(data, one, by[one.sha256]) for one in labels.measured]
+    by = dict(zip((one.sha256 for one in learnt), held_out, strict=True))
+    scored = [_scored(data, one, by[one.sha256]) for one in labels.measured if one.sha256 in by]
     tell("Probing", 0, 1)
     cases = [data.case(one.candidate) for one in _sample(labels.measured, PROBED)]
     stored = json.dumps(weights, sort_keys=True, separators=(",", ":")).encode()
@@ -128,9 +130,10 @@ def _local(row: Judge, labels: Labels, tell: Tell) -> None:
     row.recipe |= {"labels": len(examples), "version": weights["version"]}
     scores: dict[str, tuple[Judgement, bool]] = {sha: (judgement, True) for sha, judgement in by.items()}
     every = [c for c in data.candidates.values() if c["sha256"] not in scores]
+    seen = {example.group for example in examples}
     for at, candidate in enumerate(every):
         tell("Scoring", at, len(every))
-        scores[candidate["sha256"]] = (score(weights, data.case(candidate)), True)
+        scores[candidate["sha256"]] = (score(weights, data.case(candidate)), data.group(candidate) not in seen)
     _finish(row, scored, partial(score, weights), cases, scores, labels)
 
 
