@@ -3,12 +3,12 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [('datasets', '0001_datasets')]
+    dependencies = [("datasets", "0001_datasets")]
 
     operations = [
         migrations.AddField(
-            model_name='keyring',
-            name='records_at',
+            model_name="keyring",
+            name="records_at",
             field=models.DateTimeField(default=django.utils.timezone.now),
         ),
     ]
