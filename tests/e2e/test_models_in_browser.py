@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -19,6 +19,7 @@ from tests.agents.model_server import ModelServer, Say
 from tests.e2e.browsing import WAIT, opened, violations
 from tests.e2e.site import ROOT, Site, told_site, wait_until_served, web_process
 from tests.stitchweb import model_story
+from tests.stitchweb.test_models_pages import doctored
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("litellm")]
 KEY = "sk-browser-4c2a9e7f10b3d586"
@@ -91,9 +92,18 @@ def working_site(folder: Path) -> Iterator[Site]:
         yield site
 
 
+def of_a_run(body: dict[str, Any]) -> bool:
+    """Whether one of a run's roles asks, and not the test of a model."""
+    return "You are the" in body["messages"][0]["content"]
+
+
 def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program(browser: Browser, tmp_path: Path) -> None:
     story = model_story.scripted(pause_s=0.05, wrong=True)
-    with ModelServer([Say("ready", usage=(20, 2)), story]) as server, working_site(tmp_path) as site:
+
+    def model(body: dict[str, Any]) -> Say:
+        return story(body) if of_a_run(body) else doctored(body)
+
+    with ModelServer([model]) as server, working_site(tmp_path) as site:
         page = opened(browser, site)
         page.goto(f"{site.base}/models/")
         page.get_by_role("link", name="Add a provider").first.click()
@@ -108,7 +118,7 @@ def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program
         test = page.get_by_role("button", name="Test scripted-1")
         test.focus()
         page.keyboard.press("Enter")
-        expect(page.locator(".tested")).to_contain_text("It answered “ready”", timeout=2 * WAIT)
+        expect(page.locator(".tested")).to_contain_text("works", timeout=2 * WAIT)
         expect(test).to_be_focused()
 
         page.goto(site.base + site.pages["program"])
@@ -134,17 +144,16 @@ def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program
         assert "2.00" in page.locator(".best").inner_text()
         live = page.locator("#usage").inner_text()
         assert "5 questions" in live
-        assert len(server.requests) == questions + 1
+        asked = [body for body in server.requests if of_a_run(body)]
+        assert len(asked) == questions
         assert set(server.keys) == {f"Bearer {KEY}"}
 
         run = page.url
         told = [row.inner_text() for row in page.locator("#candidates tbody tr").all()]
         for row, word in zip(told, ("incorrect", "build-failed", "0.80", "2.00"), strict=True):
             assert word in row
-        asked = [
-            body["messages"][1]["content"] for body in server.requests[1:] if "You are the Coder" in str(body["messages"][0])
-        ]
-        for question, word in zip(asked[3:], (model_story.ERROR, model_story.BOUND), strict=True):
+        coder = [body["messages"][1]["content"] for body in asked if "You are the Coder" in body["messages"][0]["content"]]
+        for question, word in zip(coder[3:], (model_story.ERROR, model_story.BOUND), strict=True):
             assert word in question
         changes = {"c1": "= -x[i]", "c2": "out[i] = x[i] }", "c3": "out[i] = x[i]; }", "c4": "#pragma omp simd"}
         for candidate, change in changes.items():
@@ -153,7 +162,7 @@ def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program
 
         page.get_by_role("link", name="Questions and answers").click()
         page.get_by_role("link", name="Coder, ").last.click()
-        expect(page.get_by_role("region", name="The answer")).to_contain_text("I would fuse the two loops")
+        expect(page.get_by_role("region", name="The answer")).to_contain_text("Another way.")
         assert page.complaints == []
         page.context.close()
         files = [path for path in (*Path(site.env["DATA_DIR"]).rglob("*"), *tmp_path.rglob("*")) if path.is_file()]
