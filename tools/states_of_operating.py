@@ -10,9 +10,7 @@ from stitchweb.teams.services import create_user
 Pages = dict[str, tuple[str, str]]
 H200 = {"name": "NVIDIA H200", "driver": "580.95.05", "torch": "2.13.0", "memory_mib": 143771, "sandbox": "bubblewrap"}
 LONG = "gpu7@rack-12.a-cluster-with-a-long-name.datacenter-north.research.example.org"
-ERROR = (
-    "The compiler failed: /usr/local/cuda/bin/nvcc: error while loading shared libraries: libcudafe.so: cannot open\n" * 8
-)
+ERROR = "The compiler failed: /usr/local/cuda/bin/nvcc: error while loading shared libraries: libcudafe.so: cannot open\n" * 8
 
 
 def operator_pages(team: Team) -> Pages:

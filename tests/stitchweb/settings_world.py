@@ -43,9 +43,7 @@ def settings_pages(team: Team, owner: User) -> dict[str, tuple[str, str]]:
             next_at=now + timedelta(days=1),
         )  # fmt: skip
     make_token(owner, "notebook on the cluster", ["read"], 30)
-    old, _ = make_token(
-        owner, "nightly benchmark of all that the team has uploaded so far", ["read", "upload", "run"], 90
-    )
+    old, _ = make_token(owner, "nightly benchmark of all that the team has uploaded so far", ["read", "upload", "run"], 90)
     ApiToken.objects.filter(pk=old.pk).update(expires_at=now - timedelta(days=3), last_used_at=now - timedelta(days=5))
     place = f"/settings/hooks/{team.slug}/"
     return {

@@ -7,118 +7,135 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0003_imported_profiles'),
-        ('teams', '0003_known_addresses'),
+        ("runs", "0003_imported_profiles"),
+        ("teams", "0003_known_addresses"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Quota',
+            name="Quota",
             fields=[
-                ('team', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='quota', serialize=False, to='teams.team')),
-                ('runs', models.PositiveIntegerField(blank=True, null=True)),
-                ('device_s', models.FloatField(blank=True, null=True)),
-                ('tokens', models.PositiveBigIntegerField(blank=True, null=True)),
-                ('money', models.FloatField(blank=True, null=True)),
+                (
+                    "team",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="quota",
+                        serialize=False,
+                        to="teams.team",
+                    ),
+                ),
+                ("runs", models.PositiveIntegerField(blank=True, null=True)),
+                ("device_s", models.FloatField(blank=True, null=True)),
+                ("tokens", models.PositiveBigIntegerField(blank=True, null=True)),
+                ("money", models.FloatField(blank=True, null=True)),
             ],
         ),
         migrations.AddField(
-            model_name='run',
-            name='device_s',
+            model_name="run",
+            name="device_s",
             field=models.FloatField(default=0.0),
         ),
         migrations.AddField(
-            model_name='run',
-            name='money',
+            model_name="run",
+            name="money",
             field=models.FloatField(default=0.0),
         ),
         migrations.AddField(
-            model_name='run',
-            name='tokens',
+            model_name="run",
+            name="tokens",
             field=models.PositiveBigIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='about',
+            model_name="runner",
+            name="about",
             field=models.JSONField(default=dict),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='account',
+            model_name="runner",
+            name="account",
             field=models.CharField(blank=True, max_length=40),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='changed_at',
+            model_name="runner",
+            name="changed_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='changed_by',
+            model_name="runner",
+            name="changed_by",
             field=models.CharField(blank=True, max_length=120),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='failures',
+            model_name="runner",
+            name="failures",
             field=models.PositiveSmallIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='health',
+            model_name="runner",
+            name="health",
             field=models.TextField(blank=True),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='joined_at',
+            model_name="runner",
+            name="joined_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='last_error',
+            model_name="runner",
+            name="last_error",
             field=models.TextField(blank=True),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='last_error_at',
+            model_name="runner",
+            name="last_error_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='reason',
+            model_name="runner",
+            name="reason",
             field=models.TextField(blank=True),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='secret_sha256',
+            model_name="runner",
+            name="secret_sha256",
             field=models.CharField(blank=True, max_length=64),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='state',
-            field=models.CharField(choices=[('active', 'Active'), ('draining', 'Draining'), ('quarantined', 'Quarantined')], default='active', max_length=12),
+            model_name="runner",
+            name="state",
+            field=models.CharField(
+                choices=[("active", "Active"), ("draining", "Draining"), ("quarantined", "Quarantined")],
+                default="active",
+                max_length=12,
+            ),
         ),
         migrations.AddField(
-            model_name='runner',
-            name='use',
+            model_name="runner",
+            name="use",
             field=models.JSONField(default=dict),
         ),
         migrations.CreateModel(
-            name='JoinToken',
+            name="JoinToken",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('token_sha256', models.CharField(max_length=64, unique=True)),
-                ('queues', models.JSONField()),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('expires_at', models.DateTimeField()),
-                ('used_at', models.DateTimeField(blank=True, null=True)),
-                ('runner', models.CharField(blank=True, max_length=120)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("token_sha256", models.CharField(max_length=64, unique=True)),
+                ("queues", models.JSONField()),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("expires_at", models.DateTimeField()),
+                ("used_at", models.DateTimeField(blank=True, null=True)),
+                ("runner", models.CharField(blank=True, max_length=120)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
     ]
