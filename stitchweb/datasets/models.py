@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from stitchweb.core.fields import StoredName
 from stitchweb.programs.models import Revision
 from stitchweb.runs.models import Run
 from stitchweb.teams.models import Team
@@ -133,7 +134,7 @@ class Release(Work):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="releases")
     name = models.SlugField(max_length=60)
     sha256 = models.CharField(max_length=64, blank=True)
-    file = models.CharField(max_length=200, blank=True)
+    file = StoredName(max_length=200, blank=True)
     size = models.PositiveBigIntegerField(default=0)
     counts = models.JSONField(default=dict)
     facts = models.JSONField(default=dict)  # for the card and the page
@@ -153,7 +154,7 @@ class Export(Work):
 
     release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="exports")
     format = models.CharField(max_length=7)
-    file = models.CharField(max_length=200, blank=True)
+    file = StoredName(max_length=200, blank=True)
     size = models.PositiveBigIntegerField(default=0)
     sha256 = models.CharField(max_length=64, blank=True)
 
@@ -174,7 +175,7 @@ class Judge(Work):
     kind = models.CharField(max_length=6)
     version = models.PositiveIntegerField()
     recipe = models.JSONField(default=dict)
-    file = models.CharField(max_length=200, blank=True)
+    file = StoredName(max_length=200, blank=True)
     sha256 = models.CharField(max_length=64, blank=True)
     figures = models.JSONField(default=dict)
     gate = models.CharField(max_length=7, default="nothing")

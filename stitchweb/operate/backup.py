@@ -28,7 +28,8 @@ from django.db import connection, models, transaction
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.sql import InsertQuery
 
-from stitchweb.runs.models import Blob, Run
+from stitchweb.core.fields import StoredName
+from stitchweb.runs.models import Run
 from stitchweb.teams.models import Team, User
 
 FORMAT = "stitchweb.backup/1"
@@ -102,7 +103,7 @@ def _write_rows(tar: tarfile.TarFile, counts: dict[str, int]) -> set[str]:
     with _moment():
         for model in tables():
             fields, label = model._meta.local_concrete_fields, model._meta.label_lower
-            files = [place for place, field in enumerate(fields) if _names_file(model, field)]
+            files = [place for place, field in enumerate(fields) if isinstance(field, models.FileField | StoredName)]
             rows = model._base_manager.order_by().values_list(*(field.attname for field in fields)).iterator(PART)
             counts[label], lines, part = 0, [], 0
             for row in rows:
@@ -122,10 +123,6 @@ def _write_part(
     head = json.dumps([field.attname for field in fields])
     _add(tar, f"rows/{label}/{part:06}.jsonl", "\n".join([head, *lines]).encode())
     return part + 1, []
-
-
-def _names_file(model: type[models.Model], field: models.Field[Any, Any]) -> bool:
-    return isinstance(field, models.FileField) or (model is Blob and field.attname == "file")
 
 
 def _plain(value: Any) -> Any:

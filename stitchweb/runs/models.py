@@ -11,6 +11,7 @@ from django.utils import timezone
 from agents.events import Event as EventContract
 from agents.state import State, Status
 from gpu_runner.broker import AGENTS_QUEUE
+from stitchweb.core.fields import StoredName
 from stitchweb.programs.models import Revision
 from stitchweb.teams.models import Team
 
@@ -335,7 +336,7 @@ class Blob(models.Model):
     sha256 = models.CharField(max_length=64, primary_key=True)
     size = models.PositiveBigIntegerField()
     data = models.BinaryField(null=True)
-    file = models.CharField(max_length=200, blank=True)
+    file = StoredName(max_length=200, blank=True)
     runs = models.ManyToManyField(Run, related_name="blobs")
     created_at = models.DateTimeField(default=timezone.now)
 

@@ -211,3 +211,19 @@ def _other(archive: Path, folder: Path) -> Path:
             entry.size = len(data)
             new.addfile(entry, io.BytesIO(data))
     return path
+
+
+def test_the_file_that_any_row_names_belongs_to_the_backup() -> None:
+    from django.db.models import FileField
+
+    from stitchweb.core.fields import StoredName
+    from stitchweb.operate.backup import tables
+
+    named = {
+        model._meta.label: field
+        for model in tables()
+        for field in model._meta.local_concrete_fields
+        if field.attname == "file" and model._meta.label_lower != "review.mark"  # whose file is one of a program
+    }
+    assert {"runs.Blob", "runs.Artifact", "datasets.Release", "datasets.Export", "datasets.Judge"} <= set(named)
+    assert all(isinstance(field, FileField | StoredName) for field in named.values())
