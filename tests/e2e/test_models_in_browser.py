@@ -94,7 +94,8 @@ def working_site(folder: Path) -> Iterator[Site]:
 
 def of_a_run(body: dict[str, Any]) -> bool:
     """Whether one of a run's roles asks, and not the test of a model."""
-    return "You are the" in body["messages"][0]["content"]
+    first = body["messages"][0]
+    return bool(first["role"] == "system" and "You are the" in first["content"])
 
 
 def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program(browser: Browser, tmp_path: Path) -> None:
