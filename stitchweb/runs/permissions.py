@@ -55,4 +55,4 @@ ROUTES = {
     "runner-present": Route(post=BE_THERE, by_token=True),
 }
 SOCKETS = {"ws/runs/<int:pk>/": SEE}
-TASKS = {"stitchweb.advance": START}
+TASKS = {"stitchweb.advance": START, "stitchweb.think": START}
