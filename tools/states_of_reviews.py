@@ -184,6 +184,9 @@ def _found(team: Team, owner: User) -> Pages:
     set_reviewers(owner, project, [hedy.pk, hugo.pk, tess.pk, gwen.pk])
     fill(owner, project, Filters())
     kernel = "kernels/ln_gelu.cpp"
+    for item in project.items.all():  # the order of a queue is chance: what is tried below must be in any of them
+        if kernel not in scored_files(item)["candidate"]:
+            item.delete()
     rows = []
     for _ in range(project.items.count()):
         row = _taken(hedy, project)
