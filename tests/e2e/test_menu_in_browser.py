@@ -11,7 +11,7 @@ from tests.e2e.site import Site
 pytestmark = pytest.mark.e2e
 
 PLACES = ["Library", "Runs", "Published", "Upload", "Review", "Datasets", "Models", "Profiles", "Status"]
-OWN = ["", "All teams", "Ada", "Sign out"]  # the bell has no word
+OWN = ["", "All teams", "Ada", "Sign out"]  # the bell has no word, and a number where there is news
 
 
 def focused(page: Page) -> str:
@@ -34,7 +34,7 @@ def test_the_menu_opens_and_closes_by_key_and_leads_on(browser: Browser, site: S
     seen = []
     for _ in [*PLACES, *OWN]:
         page.keyboard.press("Tab")
-        seen.append(focused(page))
+        seen.append(focused(page).strip("0123456789"))
     assert seen == [*PLACES, *OWN]
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Escape")
