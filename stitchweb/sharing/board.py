@@ -77,12 +77,10 @@ class Score:
     ends: tuple[tuple[str, int], ...]
 
 
-@dataclass
-class Board:
-    """What may be compared: one ground. `leaders`: of each reference the best attempt, the largest gain first."""
+class Grounded:
+    """Names for what a `ground` holds: a tuple that begins with target, protocol, device, mode and precision."""
 
-    ground: Ground
-    attempts: list[Attempt] = field(default_factory=list)
+    ground: tuple[Any, ...]
 
     @property
     def target(self) -> str:
@@ -103,6 +101,14 @@ class Board:
     @property
     def precision(self) -> str:
         return self.ground[4]
+
+
+@dataclass
+class Board(Grounded):
+    """What may be compared: one ground. `leaders`: of each reference the best attempt, the largest gain first."""
+
+    ground: Ground
+    attempts: list[Attempt] = field(default_factory=list)
 
     @property
     def synthetic(self) -> bool:

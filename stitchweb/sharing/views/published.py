@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from gpu_runner.contracts import Label
 from stitchweb.runs.charts import interval_axis
 from stitchweb.sharing.access import collections_for, publications_for
+from stitchweb.sharing.board import Grounded
 from stitchweb.sharing.models import LICENCES, PRECISIONS, Publication, PublicationQuerySet, PublicationTag
 from stitchweb.sharing.permissions import PUBLISH
 from stitchweb.sharing.sheet import axis_of, mark_of
@@ -32,31 +33,11 @@ class Line:
 
 
 @dataclass
-class Section:
+class Section(Grounded):
     """Publications that may be ranked together: one target, protocol, device, mode and precision."""
 
     ground: tuple[str, str, str, str, str]
     lines: list[Line] = field(default_factory=list)
-
-    @property
-    def target(self) -> str:
-        return self.ground[0]
-
-    @property
-    def protocol(self) -> str:
-        return self.ground[1]
-
-    @property
-    def device(self) -> str:
-        return self.ground[2]
-
-    @property
-    def mode(self) -> str:
-        return self.ground[3]
-
-    @property
-    def precision(self) -> str:
-        return self.ground[4]
 
 
 def sections_of(rows: list[Publication], ranked: bool = True) -> tuple[list[Section], SafeString | str]:
