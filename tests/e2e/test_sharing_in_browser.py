@@ -85,7 +85,7 @@ def test_a_link_is_made_opened_with_its_password_and_revoked_without_a_script(br
     guest.goto(site.base + "/s/" + address.split("/s/")[1])
     guest.get_by_label("Password").fill("wrong horse")
     guest.get_by_role("button", name="Open").click()
-    assert guest.get_by_text("That is not the password of this link.").is_visible()
+    expect(guest.get_by_text("That is not the password of this link.")).to_be_visible()
     guest.get_by_label("Password").fill("correct horse")
     guest.get_by_role("button", name="Open").click()
     assert guest.get_by_role("heading", name="LayerNorm + GELU v2").is_visible()

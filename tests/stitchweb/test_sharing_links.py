@@ -120,7 +120,7 @@ def test_no_search_engine_keeps_a_page_and_no_cache_does(shown: Shown) -> None:
     ):
         response = Client().get(path)
         assert response.headers["X-Robots-Tag"] == "noindex, nofollow, noarchive", path
-        assert response.headers["Referrer-Policy"] == "no-referrer", path
+        assert response.headers["Referrer-Policy"] == "same-origin", path
     assert Client().get(f"/s/{shown.token}/").headers["Cache-Control"] == "private, no-store"
     assert '<meta name="robots" content="noindex' in Client().get(f"/s/{shown.token}/").content.decode()
     robots = Client().get("/robots.txt")

@@ -38,7 +38,8 @@ def unindexed(view: View) -> View:
         except LinkGone as gone:
             response = render(request, "sharing/gone.html", {"user": AnonymousUser(), "reason": str(gone)}, status=410)
         response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
-        response["Referrer-Policy"] = "no-referrer"
+        # To itself it must be told: a browser that tells nobody sends the password's form as from nowhere, which is refused.
+        response["Referrer-Policy"] = "same-origin"
         response.headers.setdefault("Cache-Control", "private, no-store")
         return response
 
