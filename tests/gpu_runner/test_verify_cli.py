@@ -16,8 +16,8 @@ from tests.gpu_runner.programs import PLAIN, REFERENCE, ZEROS
 
 KEYS = (
     "file verdict speed baseline eager_ms compile_ms baseline_errors candidate_ms speedup_vs_eager ci_low ci_high "
-    "speedup_vs_compile ci_compile_low ci_compile_high operator_coverage labels protocol mode precision device build_s "
-    "wall_s error"
+    "speedup_vs_compile ci_compile_low ci_compile_high offered offered_vs_eager operator_coverage labels protocol mode "
+    "precision device build_s wall_s error"
 ).split()
 
 
