@@ -34,7 +34,7 @@ def program(order: dict[str, Any]) -> Program:
     os.environ.clear()  # noqa: TID251 - the program's own from here on
     os.environ.update(order["env"])  # noqa: TID251
     if "tempfile" in sys.modules:
-        sys.modules["tempfile"].tempdir = None  # what an import looked up is the template's, not the program's
+        vars(sys.modules["tempfile"])["tempdir"] = None  # what an import looked up is the template's, not the program's
     arguments = order["program"]
 
     def start() -> None:
