@@ -128,6 +128,8 @@ def _write_part(
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes | memoryview):
         return {"base64": base64.b64encode(bytes(value)).decode()}
+    if isinstance(value, datetime):
+        return value.isoformat()  # Django's encoder keeps thousandths of a second alone
     return value
 
 

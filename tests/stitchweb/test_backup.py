@@ -227,3 +227,14 @@ def test_the_file_that_any_row_names_belongs_to_the_backup() -> None:
     }
     assert {"runs.Blob", "runs.Artifact", "datasets.Release", "datasets.Export", "datasets.Judge"} <= set(named)
     assert all(isinstance(field, FileField | StoredName) for field in named.values())
+
+
+def test_a_moment_keeps_its_microseconds() -> None:
+    from datetime import UTC, datetime
+
+    from django.utils.dateparse import parse_datetime
+
+    from stitchweb.operate.backup import _plain
+
+    for moment in (datetime(2026, 12, 1, 1, 2, 3, 456, UTC), datetime(2026, 12, 1, 1, 2, 3, 123456, UTC)):
+        assert parse_datetime(_plain(moment)) == moment
