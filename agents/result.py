@@ -52,8 +52,11 @@ def sentence_of(state: State) -> str:
         return f"{why} {state.error}".strip()
     if verdict == "cancelled":
         return why
-    if mode := offered(best.confirmed if best else state.reference_timing):
-        why = f"{why} {_offer_sentence(state, best, mode)}".strip()
+    if offer := offered(best.confirmed if best else state.reference_timing):
+        mode, ratio = offer
+        than, how = "it" if best else "eager", "" if mode == "default" else f', mode="{mode}"'
+        faster = f"torch.compile is faster than {than} here ({ratio:.2f}× as fast as eager)"
+        why = f"{why} {faster}, so take that: torch.compile(model{how}).".strip()
     if best is None or best.confirmed is None or best.confirmed.over_eager is None:
         tried = len(state.candidates)
         if not tried:
@@ -65,14 +68,6 @@ def sentence_of(state: State) -> str:
     if report.over_compile is not None:
         sentence += f", {report.over_compile.value:.2f}× as fast as the best torch.compile"
     return f"{sentence}. {why}".strip()
-
-
-def _offer_sentence(state: State, best: Candidate | None, mode: str) -> str:
-    ratio = line_of(state)["offered_vs_eager"]
-    how = "" if mode == "default" else f', mode="{mode}"'
-    than = "it" if best else "eager"
-    times = f" ({ratio:.2f}× as fast as eager)" if ratio else ""
-    return f"torch.compile is faster than {than} here{times}, so take that: torch.compile(model{how})."
 
 
 def line_of(state: State, file: str = "", wall_s: float | None = None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def result_line(
 ) -> dict[str, Any]:
     """The line of one program. Times in milliseconds (`*_ms`) and seconds (`*_s`); what was not measured is None, and so is a
     ratio that is not claimed. `offered`: the mode of torch.compile that is better than anything that was written."""
-    verified = verdict == Verdict.VERIFIED
+    verified, offer = verdict == Verdict.VERIFIED, offered(timing)
     ratios = timing if verified and timing is not None and timing.speed is not Speed.NOT_CLAIMED else None
     return {
         "file": file,
@@ -41,7 +41,8 @@ def result_line(
         "candidate_ms": _medians(timing, ("candidate",)).get("candidate"),
         **_ratios(ratios.over_eager if ratios else None, "speedup_vs_eager", "ci_low", "ci_high"),
         **_ratios(ratios.over_compile if ratios else None, "speedup_vs_compile", "ci_compile_low", "ci_compile_high"),
-        **_offer(timing),
+        "offered": offer[0] if offer else None,
+        "offered_vs_eager": offer[1] if offer else None,
         "operator_coverage": check.coverage if check else None,
         "labels": [str(label) for label in dict.fromkeys(labels)],
         "protocol": protocol,
@@ -54,26 +55,21 @@ def result_line(
     }
 
 
-def offered(timing: TimingReport | None) -> str | None:
-    """The mode of torch.compile that somebody should take in place of what was written, or where nothing was; None for none.
+def offered(timing: TimingReport | None) -> tuple[str, float] | None:
+    """The mode of torch.compile that somebody should take in place of what was written, or where nothing was, and how many
+    times as fast as eager it is. None for none, and where the times were too restless for any claim.
 
     It must be a correct baseline and faster: than the candidate by the interval's word, or without one than eager by a claim's
     least ratio.
     """
-    if timing is None or timing.baseline not in COMPILE_ARMS:
+    if timing is None or timing.baseline not in COMPILE_ARMS or timing.speed is Speed.NOT_CLAIMED:
         return None
     medians = _medians(timing, (timing.baseline, "eager", "candidate"))
-    if "candidate" in medians and timing.speed is not Speed.NOT_CLAIMED:
-        return timing.baseline if timing.speed is Speed.SLOWER else None
-    gain = medians.get("eager", 0.0) / medians[timing.baseline] if medians.get(timing.baseline) else 0.0
-    return timing.baseline if gain >= LEAST_OFFERED else None
-
-
-def _offer(timing: TimingReport | None) -> dict[str, Any]:
-    mode = offered(timing)
-    medians = _medians(timing, (mode, "eager")) if mode else {}
-    ratio = medians["eager"] / medians[mode] if mode and len(medians) == 2 else None
-    return {"offered": mode, "offered_vs_eager": ratio}
+    if "eager" not in medians or not medians.get(timing.baseline):
+        return None
+    gain = medians["eager"] / medians[timing.baseline]
+    better = timing.speed is Speed.SLOWER if "candidate" in medians else gain >= LEAST_OFFERED
+    return (timing.baseline, gain) if better else None
 
 
 def _medians(report: TimingReport | None, arms: tuple[str, ...]) -> dict[str, float]:

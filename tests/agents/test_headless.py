@@ -87,9 +87,16 @@ def test_where_torch_compile_is_faster_the_run_says_so_and_offers_it() -> None:
     )
 
 
+def test_torch_compile_is_offered_where_nothing_was_confirmed() -> None:
+    state, _, _ = run(FakeHands(time=[timing(1.5), timing(1.0), timing(1.0, compile_ms=4.0, baseline="default")]))
+    line = line_of(state)
+    assert (line["verdict"], line["offered"], line["offered_vs_eager"]) == ("no-gain", "default", pytest.approx(2.5))
+    assert "torch.compile is faster than eager here (2.50× as fast as eager)" in sentence_of(state)
+
+
 def test_torch_compile_is_not_offered_where_the_candidate_is_faster_or_nothing_is_known_to_be_slower() -> None:
-    for speed in (Speed.FASTER, Speed.NOT_DISTINGUISHABLE):
-        report = timing(1.6, compile_ms=6.5, baseline="default").model_copy(update={"speed": speed})
+    for speed in (Speed.FASTER, Speed.NOT_DISTINGUISHABLE, Speed.NOT_CLAIMED):
+        report = timing(1.6, compile_ms=4.0, baseline="default").model_copy(update={"speed": speed})
         state, _, _ = run(FakeHands(time=[timing(1.5), timing(1.0), report]))
         assert line_of(state)["offered"] is None
         assert "torch.compile is faster" not in sentence_of(state)
