@@ -10,9 +10,12 @@ class DatasetsConfig(AppConfig):
 
     def ready(self) -> None:
         from stitchweb.core.leaving import add_parting
+        from stitchweb.core.upkeep import often
         from stitchweb.datasets.judges import team_judge
         from stitchweb.datasets.parting import PARTING
+        from stitchweb.datasets.services.lost import send_lost
         from stitchweb.review.judge import find_by
 
         find_by(team_judge)
         add_parting(PARTING)
+        often.connect(send_lost)

@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.reward import PRESETS, Inputs, NotRated, Parameters, reward
+from stitchweb.core.upkeep import often
 from stitchweb.datasets.models import Export, Judge, Record, Reference, Release, Score, WorkState
 from stitchweb.datasets.services.collect import collect
-from stitchweb.datasets.services.lost import send_lost
 from stitchweb.datasets.services.placing import place
 from stitchweb.datasets.services.rewards import store_rewards
 from stitchweb.datasets.tasks import export_task, judge_task, release_task, rewards_task
@@ -243,8 +243,8 @@ def test_work_that_was_lost_is_sent_again_and_a_silent_worker_is_replaced(
     ):
         Release.objects.create(team=world.team, name=name, state=state, heard_at=timezone.now() - timedelta(minutes=minutes))
     with django_capture_on_commit_callbacks(execute=True):
-        send_lost()
-        send_lost()
+        often.send(sender=None)
+        often.send(sender=None)
     names = Release.objects.in_bulk([arguments["pk"] for _, _, arguments in conveyor.messages])
     assert {row.name for row in names.values()} == {"waits", "silent"}
     assert len(conveyor.messages) == 2

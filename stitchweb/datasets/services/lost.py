@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from stitchweb.datasets.models import Export, Judge, Release, Work, WorkState
@@ -17,13 +18,12 @@ PATIENCE = timedelta(minutes=1)  # in the queue, before it is sent once more
 
 
 def send_lost(**kwargs: Any) -> None:
-    """What waits for long, or whose worker has said nothing for long, is sent to another. Six queries when there is nothing."""
+    """What waits for long, or whose worker has said nothing for long, is sent to another. Three queries when there is nothing."""
     now = timezone.now()
+    waits = Q(state=WorkState.QUEUED, heard_at__lt=now - PATIENCE)
+    silent = Q(state=WorkState.RUNNING, heard_at__lt=now - SILENT)
     for model, task in KINDS:
-        rows = model.objects.all()  # type: ignore[attr-defined]
-        rows.filter(state=WorkState.RUNNING, heard_at__lt=now - SILENT).update(
-            state=WorkState.QUEUED, heard_at=now - 2 * PATIENCE, doing=""
-        )
-        for row in rows.filter(state=WorkState.QUEUED, heard_at__lt=now - PATIENCE)[:50]:
-            rows.filter(pk=row.pk).update(heard_at=now)
-            sent(task, row)
+        lost = model.objects.filter(waits | silent)  # type: ignore[attr-defined]
+        for row in lost[:50]:
+            if lost.filter(pk=row.pk).update(state=WorkState.QUEUED, heard_at=now, doing=""):
+                sent(task, row)

@@ -27,8 +27,8 @@ from stitchweb.datasets.configs import CONFIGS, USES, splits_of
 from stitchweb.datasets.models import SPLITS, Judge, Record, Release, WorkState
 from stitchweb.datasets.progress import Refused
 from stitchweb.datasets.services.placing import pin
-from stitchweb.datasets.services.releases import MAKE_RELEASE, request_export, request_release
-from stitchweb.datasets.services.work import cancel, sent, stale
+from stitchweb.datasets.services.releases import request_export, request_release
+from stitchweb.datasets.services.work import cancel, stale
 from stitchweb.datasets.writing import FORMATS
 from stitchweb.review.views.requests import SignedIn
 from stitchweb.teams.models import Team
@@ -118,15 +118,8 @@ def release(request: SignedIn, slug: str, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def cancel_release(request: SignedIn, slug: str, name: str) -> HttpResponse:
-    """Stop making it, or send it again when nobody works on it."""
-    team = team_to_make(request.user, slug)
-    row = release_of(team, name)
-    if request.POST.get("again") and row.open and stale(row):
-        sent(MAKE_RELEASE, row)
-        messages.success(request, "It was sent to the agent worker again.")
-    else:
-        cancel(row)
-        messages.success(request, "It stops at the next step. Nothing is kept of it.")
+    cancel(release_of(team_to_make(request.user, slug), name))
+    messages.success(request, "It stops at the next step. Nothing is kept of it.")
     return redirect("release", slug, name)
 
 
