@@ -30,12 +30,10 @@ def team_to_read(user: User, slug: str, action: Action = READ) -> Team:
     left = blind_to(user).filter(project__team=team).count()
     if left:
         raise PermissionDenied(
-            f"You score in review projects of this team, and {left} of their candidates may still come to you. Releases,"
-            f" judges and"
-            " rewards tell labels and verdicts, so they open to you after that, or when you are taken off the reviewers."
+            f"You score in review projects of this team, and {left} of their candidates may still come to you. Releases, judges"
+            " and rewards tell labels and verdicts, so they open to you after that, or when you are taken off the reviewers."
         )
-    for project in Project.objects.filter(team=team, items__reviews__isnull=False).distinct():
-        note_all(user, project)
+    note_all(user, *Project.objects.filter(team=team))
     return team
 
 

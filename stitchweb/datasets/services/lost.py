@@ -18,7 +18,7 @@ PATIENCE = timedelta(minutes=1)  # in the queue, before it is sent once more
 
 
 def send_lost(**kwargs: Any) -> None:
-    """What waits for long, or whose worker has said nothing for long, is sent to another. Three queries when there is nothing."""
+    """What waits for long, or whose worker has said nothing for long, is sent to another. Three queries if there is nothing."""
     now = timezone.now()
     waits = Q(state=WorkState.QUEUED, heard_at__lt=now - PATIENCE)
     silent = Q(state=WorkState.RUNNING, heard_at__lt=now - SILENT)

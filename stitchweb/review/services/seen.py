@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
@@ -12,7 +11,6 @@ from stitchweb.review.models import Assignment, Gold, Held, Item, Project, Revie
 from stitchweb.teams.models import User
 
 
-@transaction.atomic
 def note_items(user: User, project: Project, items: Iterable[Item]) -> None:
     """The labels of these items of the project stand on a page that this person gets. Written once; four queries after that."""
     keys = {item.pk for item in items}
@@ -20,16 +18,18 @@ def note_items(user: User, project: Project, items: Iterable[Item]) -> None:
     told |= set(Gold.objects.filter(item__in=keys).values_list("item", flat=True))  # the answer stands there too
     told -= set(Seen.objects.filter(user=user, item__in=keys).values_list("item", flat=True))
     told -= set(Assignment.objects.filter(user=user, item__in=told, state=Held.SUBMITTED).values_list("item", flat=True))
-    Seen.objects.bulk_create((Seen(project=project, item_id=pk, user=user) for pk in sorted(told)), ignore_conflicts=True)
+    if told:
+        Seen.objects.bulk_create((Seen(project=project, item_id=pk, user=user) for pk in sorted(told)), ignore_conflicts=True)
 
 
-@transaction.atomic
-def note_all(user: User, project: Project) -> None:
-    """All labels of the project are in what this person gets. Written when labels came in since the last time."""
-    newest = Review.objects.filter(item__project=project).aggregate(at=Max("submitted_at"))["at"]
-    row = Seen.objects.filter(user=user, project=project, item=None).first()
-    if newest is None or (row and row.at >= newest):
-        return
-    if row is None:
-        Seen.objects.bulk_create([Seen(project=project, user=user, at=timezone.now())], ignore_conflicts=True)
-    Seen.objects.filter(user=user, project=project, item=None).update(at=timezone.now())
+def note_all(user: User, *projects: Project) -> None:
+    """All labels of these projects are in what this person gets. Written when labels came in since the last time; two queries
+    when none did."""
+    reviews = Review.objects.filter(item__project__in=projects).order_by()
+    newest = dict(reviews.values_list("item__project").annotate(at=Max("submitted_at")))
+    known = Seen.objects.filter(user=user, item=None)
+    seen = dict(known.filter(project__in=projects).values_list("project", "at"))
+    told = [pk for pk, at in newest.items() if pk not in seen or seen[pk] < at]
+    if told:
+        Seen.objects.bulk_create((Seen(project_id=pk, user=user) for pk in told if pk not in seen), ignore_conflicts=True)
+        known.filter(project__in=told).update(at=timezone.now())
