@@ -10,7 +10,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean, median
 from typing import Any
@@ -34,7 +34,7 @@ class Scored:
     group: str
     reference: str
     raters: Sequence[Mapping[str, int | None]] = ()
-    tags: Mapping[str, str] = ()  # type: ignore[assignment]
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def qwk(matrix: Matrix) -> float | None:
@@ -217,7 +217,7 @@ def slices(rows: Sequence[Scored], tag: str) -> list[dict[str, Any]]:
     """Kappa over all dimensions and mean error by a tag's values, the largest first."""
     by: dict[str, list[Scored]] = defaultdict(list)
     for r in rows:
-        by[dict(r.tags).get(tag, "")].append(r)
+        by[r.tags.get(tag, "")].append(r)
     out = []
     for value, some in sorted(by.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         pairs = [(level, r.judgement.level(k)) for r in some for k in DIMENSIONS if (level := r.levels.get(k)) is not None]
