@@ -12,13 +12,13 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import Http404
 
-from stitchweb.core.permissions import MANAGERS, Action
+from stitchweb.core.permissions import Action
 from stitchweb.core.withheld import open_to, refuse_closed
 from stitchweb.runs.access import runs_for
 from stitchweb.runs.models import ENDED, RunQuerySet
 from stitchweb.sharing.models import Collection, Comment, Publication, PublicationQuerySet, ShareLink
-from stitchweb.sharing.permissions import CHANGE, SEE, SEE_COLLECTION, SHARE, UNSAY
-from stitchweb.teams.access import Person, require, role_of, teams_for
+from stitchweb.sharing.permissions import CHANGE, CHANGE_ALL, REVOKE_ALL, SEE, SEE_COLLECTION, SHARE, UNSAY, UNSAY_ALL
+from stitchweb.teams.access import Person, may, require, teams_for
 
 
 def publications_for(user: Person, action: Action = SEE) -> PublicationQuerySet:
@@ -45,14 +45,14 @@ def publication_for(user: Person, pk: int, action: Action = SEE) -> Publication:
 def publication_to_change(user: Person, pk: int) -> Publication:
     """The publication, for its author and for maintainers."""
     found = publication_for(user, pk, CHANGE)
-    if found.author_id != user.pk and role_of(user, found.team_id) not in MANAGERS:
+    if found.author_id != user.pk and not may(user, found.team_id, CHANGE_ALL):
         raise PermissionDenied("Somebody else published this. Its author or a maintainer can do that.")
     return found
 
 
 def may_change(user: Person, publication: Publication, role: str | None) -> bool:
     """Whether `publication_to_change` would give it, for pages that know the role already."""
-    return role in MANAGERS or (role in CHANGE.roles and publication.author_id == user.pk)
+    return role in CHANGE_ALL.roles or (role in CHANGE.roles and publication.author_id == user.pk)
 
 
 def comments_of(publication: Publication) -> QuerySet[Comment]:
@@ -65,7 +65,7 @@ def comment_to_delete(user: Person, publication: Publication, pk: int) -> Commen
     if comment is None:
         raise Http404("There is no such comment.")
     role = require(user, publication.team_id, UNSAY)
-    if comment.author_id != user.pk and role not in MANAGERS:
+    if comment.author_id != user.pk and role not in UNSAY_ALL.roles:
         raise PermissionDenied("Somebody else wrote this comment. They or a maintainer can delete it.")
     return comment
 
@@ -97,7 +97,7 @@ def link_to_change(user: Person, publication: Publication, pk: int) -> ShareLink
     if link is None:
         raise Http404("There is no such link.")
     role = require(user, publication.team_id, SHARE)
-    if link.created_by_id != user.pk and role not in MANAGERS:
+    if link.created_by_id != user.pk and role not in REVOKE_ALL.roles:
         raise PermissionDenied("Somebody else made this link. They or a maintainer can revoke it.")
     return link
 

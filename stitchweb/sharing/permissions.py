@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchweb.core.permissions import ANYBODY, LINKED, REVIEWERS, TEAM, WORKERS, Action, Route, form, get, post
+from stitchweb.core.permissions import ANYBODY, LINKED, MANAGERS, REVIEWERS, TEAM, WORKERS, Action, Route, form, get, post
 from stitchweb.runs.permissions import SEE as SEE_RUN
 from stitchweb.teams.permissions import USE_SITE
 
@@ -15,12 +15,15 @@ CHANGE = Action(
     "publication.change", "Change notes, licence and tags of a publication; withdraw it", WORKERS,
     "Members: what they published",
 )  # fmt: skip
+CHANGE_ALL = Action("publication.change-all", "The same of everybody's publications", MANAGERS)
 FORK = Action("publication.fork", "Start a run from a publication", WORKERS, "Of the team that gets the run")
 COMMENT = Action("publication.comment", "Comment on a publication", WORKERS | REVIEWERS)
 UNSAY = Action(
     "publication.delete-comment", "Delete a comment", WORKERS | REVIEWERS, "Those below a maintainer: their own"
 )  # fmt: skip
+UNSAY_ALL = Action("publication.delete-all-comments", "Delete everybody's comments on a publication", MANAGERS)
 SHARE = Action("publication.share", "See, make and revoke share links", WORKERS, "Members revoke those that they made")
+REVOKE_ALL = Action("publication.revoke-all", "Revoke everybody's share links", MANAGERS)
 SEE_COLLECTION = Action("collection.see", "See the collections of a team", TEAM)
 COLLECT = Action("collection.change", "Make, fill, change and delete collections", WORKERS)
 SEE_BY_LINK = Action(

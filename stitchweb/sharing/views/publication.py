@@ -22,7 +22,7 @@ from stitchweb.sharing import sheet
 from stitchweb.sharing.access import comments_of, may_change, publication_for, publication_to_change, publications_for
 from stitchweb.sharing.forms import DescribeForm, PublishForm
 from stitchweb.sharing.models import LICENCES, Collection, Content, Publication
-from stitchweb.sharing.permissions import COLLECT, COMMENT, FORK, PUBLISH, SHARE
+from stitchweb.sharing.permissions import COLLECT, COMMENT, FORK, PUBLISH, SHARE, UNSAY_ALL
 from stitchweb.sharing.services.forking import fork
 from stitchweb.sharing.services.publishing import PublishRefused, describe, newest_of, publish, publishable, withdraw
 from stitchweb.sharing.services.talk import handle_of
@@ -125,7 +125,7 @@ def page_of(request: HttpRequest, row: Publication, **more: Any) -> dict[str, An
         "may_share": role in SHARE.roles,
         "may_comment": role in COMMENT.roles,
         "may_collect": role in COLLECT.roles,
-        "is_manager": role in ("owner", "maintainer"),
+        "may_unsay_all": role in UNSAY_ALL.roles,
         **more,
     }
 

@@ -13,9 +13,9 @@ from stitchweb.programs.forms import form_problems
 from stitchweb.programs.uploads import Problem
 from stitchweb.sharing.access import links_of, publication_for
 from stitchweb.sharing.forms import LIFE_WORDS, LinkForm
-from stitchweb.sharing.permissions import SHARE
+from stitchweb.sharing.permissions import REVOKE_ALL, SHARE
 from stitchweb.sharing.services.linking import LinkRefused, make_link, revoke
-from stitchweb.teams.access import role_of
+from stitchweb.teams.access import may
 
 
 @sensitive_post_parameters("password")
@@ -33,11 +33,10 @@ def shares(request: HttpRequest, pk: int) -> HttpResponse:
             made = {"link": link, **addresses(token), "locked": bool(link.password)}
             form = LinkForm()
     problems += form_problems(form) if request.method == "POST" and not made else []
-    role = role_of(request.user, row.team_id)
     context = {
         "section": "published", "row": row, "team": row.team, "links": list(links_of(row)[:200]), "made": made,
-        "lives": LIFE_WORDS,
-        "values": form.values(), "problems": problems, "is_manager": role in ("owner", "maintainer"),
+        "lives": LIFE_WORDS, "values": form.values(), "problems": problems,
+        "may_revoke_all": may(request.user, row.team_id, REVOKE_ALL),
     }  # fmt: skip
     response = render(request, "sharing/shares.html", context, status=422 if problems else 200)
     response["Cache-Control"] = "no-store"
