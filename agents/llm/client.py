@@ -141,11 +141,21 @@ def _litellm() -> Any:
     litellm: Any = module
     litellm.suppress_debug_info = True  # it prints advice to standard output, where our JSON goes
     litellm.telemetry = False
+    _disarm_finalizer()
     # Of a server's odd usage; what can be used of it is looked at here.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # its lines may quote a request, and with it a key
     return litellm
+
+
+def _disarm_finalizer() -> None:
+    """A stream's finalizer sets context variables. It only undoes what asynchronous calls do, and we make none; but where the
+    cycle collector runs it while another variable is being set, CPython ends with a segmentation fault (python/cpython#148891).
+    """
+    from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
+
+    del CustomStreamWrapper.__del__
 
 
 class _Call:

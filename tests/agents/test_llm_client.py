@@ -268,3 +268,31 @@ def test_a_name_that_nobody_offered_has_no_key() -> None:
 def loaded() -> None:
     """LiteLLM takes seconds to import; no test's own time should hold them."""
     client._litellm()
+
+
+_CYCLES = """
+import contextvars, gc
+from agents.llm import client
+
+client.load()
+from litellm.litellm_core_utils.litellm_logging import Logging
+from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
+
+others = [contextvars.ContextVar(str(i)) for i in range(20)]  # many enough for a tree of more than one level
+[variable.set(object()) for variable in others]
+log = Logging.__new__(Logging)
+log._pre_call_trace_id = log._pre_call_session_id = log._own_trace_id = log._own_session_id = ""
+for often in range(20, 40):
+    gc.collect()
+    gc.set_threshold(often)
+    for i in range(500):
+        stream = CustomStreamWrapper.__new__(CustomStreamWrapper)
+        stream.logging_obj, stream.itself = log, stream
+        others[i % 20].set(object())
+"""
+
+
+def test_streams_that_the_cycle_collector_finds_end_no_process() -> None:
+    spoilt = {"PYTHONMALLOC": "debug"}  # what is freed cannot be read by luck
+    done = subprocess.run([sys.executable, "-c", _CYCLES], capture_output=True, text=True, env=spoilt)
+    assert done.returncode == 0, done.stderr[-2000:]
