@@ -100,30 +100,53 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
     """The task of a hands step. ValueError for a step of an engineer; KeyError when a blob is gone."""
     if not step.by_hands:
         raise ValueError(f"a {step.kind} step is no task for the hands")
-    options = state.options
-    limits = Limits.of(state.options.target, step_limit_s(step, state))
-    source = source_of(state, blobs)
+    options, limit_s, source = state.options, step_limit_s(step, state), source_of(state, blobs)
+    if step.kind == "analyse":
+        limits = Limits.of(options.target, limit_s)
+        return AnalyseTask(target=options.target, limits=limits, source=source, protocol=options.protocol, mode=options.mode,
+                           precision=options.precision)  # fmt: skip
     candidate = find(state, step.candidate)
     files = files_of(candidate, blobs) if candidate else None
-    full = state.stop_cause is not None
-    protocol = options.protocol if full or step.kind == "analyse" else loop_protocol(options)
-    target, mode, precision = options.target, options.mode, options.precision
-    if step.kind == "analyse":
-        return AnalyseTask(target=target, limits=limits, source=source, protocol=protocol, mode=mode, precision=precision)
     if step.kind == "profile":
         # The first one may be taken from before; whoever asks for another wants a new one.
-        fresh = state.reference_profile is not None
-        return ProfileTask(target=target, limits=limits, source=source, candidate=files, mode=mode, precision=precision,
-                           fresh=fresh, brief=options.brief_profiles)  # fmt: skip
+        return measuring("profile", options, source, files, limit_s, fresh=state.reference_profile is not None)
     if files is None:
         raise ValueError(f"a {step.kind} step needs a candidate, and this one names none")
-    if step.kind == "build":
-        return BuildTask(target=target, limits=limits, candidate=files)
-    common: dict[str, Any] = {
-        "target": target, "limits": limits, "source": source, "candidate": files, "protocol": protocol, "mode": mode,
-        "precision": precision,
+    full = options.protocol if state.stop_cause is not None else None
+    return measuring(step.kind, options, source, files, limit_s, full)
+
+
+def measuring(
+    kind: str, options: Options, source: Source, files: CandidateFiles | None, limit_s: float,
+    protocol: Protocol | None = None, *, fresh: bool = False, brief: bool = False,
+) -> Task:  # fmt: skip
+    """A build, check, timing (or confirmation) or profile of a candidate as the run's options have it; `files` None: a profile
+    of the reference. `protocol`: the loop's where None. `fresh`, `brief`: of a profile."""
+    if kind == "check":
+        return checking(options, source, files, limit_s, protocol)
+    given = _given(options, source, files, limit_s)
+    if kind == "build":
+        return BuildTask(target=given["target"], limits=given["limits"], candidate=given["candidate"])
+    if kind == "profile":
+        return ProfileTask(**given, fresh=fresh, brief=brief or options.brief_profiles)
+    return TimeTask(**given, protocol=protocol or loop_protocol(options))
+
+
+def checking(
+    options: Options, source: Source, files: CandidateFiles | None, limit_s: float = STEP_LIMITS_S["check"],
+    protocol: Protocol | None = None, replay: Replay | None = None,
+) -> CheckTask:  # fmt: skip
+    """A check, as above."""
+    protocol, own = protocol or loop_protocol(options), options.require_own_kernels
+    given = _given(options, source, files, limit_s)
+    return CheckTask(**given, protocol=protocol, require_own_kernels=own, replay=replay)
+
+
+def _given(options: Options, source: Source, files: CandidateFiles | None, limit_s: float) -> dict[str, Any]:
+    return {
+        "target": options.target, "limits": Limits.of(options.target, limit_s), "source": source, "candidate": files,
+        "mode": options.mode, "precision": options.precision,
     }  # fmt: skip
-    return CheckTask(**common, require_own_kernels=options.require_own_kernels) if step.kind == "check" else TimeTask(**common)
 
 
 def replay_task(state: State, candidate: str, replay: Replay, blobs: BlobStore) -> CheckTask:
@@ -132,16 +155,8 @@ def replay_task(state: State, candidate: str, replay: Replay, blobs: BlobStore) 
     found, options = state.candidate(candidate), state.options
     if found.check is None:
         raise KeyError(f"{candidate} was not checked")
-    return CheckTask(
-        target=options.target,
-        limits=Limits.of(options.target, STEP_LIMITS_S["check"]),
-        source=source_of(state, blobs),
-        candidate=files_of(found, blobs),
-        protocol=options.protocol if found.check.protocol == options.protocol.id else loop_protocol(options),
-        mode=options.mode,
-        precision=options.precision,
-        replay=replay,
-    )
+    full = options.protocol if found.check.protocol == options.protocol.id else None
+    return checking(options, source_of(state, blobs), files_of(found, blobs), protocol=full, replay=replay)
 
 
 def step_limit_s(step: Step, state: State) -> float:

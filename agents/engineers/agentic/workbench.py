@@ -9,25 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agents.diagnosis import diagnosis_of
 from agents.engineers import Context, UnusableAnswer
 from agents.engineers.llm import evidence
 from agents.engineers.llm.files import MODEL_FILE, allowed, checked, sentence_of
-from agents.steps import STEP_LIMITS_S, loop_protocol
+from agents.steps import STEP_LIMITS_S, measuring
 from gpu_runner.contracts import (
     BuildReport,
-    BuildTask,
     CandidateFiles,
     CheckReport,
-    CheckTask,
-    Limits,
     ProfileReport,
-    ProfileTask,
     Source,
-    Task,
-    TimeTask,
     TimingReport,
     Verdict,
 )
@@ -139,57 +133,28 @@ class Workbench:
     # ---- what the hands say
 
     def build(self) -> str:
-        report = self._done(BuildReport, BuildTask(candidate=self._whole(), **self._common("build")))
+        report = self._done(BuildReport, "build")
         if report.ok:
             return "It builds." if report.artifact else "There are no kernels to build."
         errors = "\n".join(report.diagnostics[:20])
         return f"It does not build.\n{errors}\n{evidence.telling_lines(report.log)}"
 
     def verify(self) -> str:
-        options, files = self.context.state.options, self._whole()
-        protocol = loop_protocol(options)
-        report = self._done(
-            CheckReport,
-            CheckTask(
-                candidate=files, source=self._source, protocol=protocol, require_own_kernels=options.require_own_kernels,
-                mode=options.mode, precision=options.precision, **self._common("check"),
-            ),
-        )  # fmt: skip
+        report = self._done(CheckReport, "check")
         if report.verdict is Verdict.VERIFIED:
             self.right.append(Snapshot(dict(self.files)))
         return f"{report.verdict}: {evidence.check(report)}"
 
     def time(self) -> str:
-        options = self.context.state.options
-        report = self._done(
-            TimingReport,
-            TimeTask(
-                candidate=self._whole(), source=self._source, protocol=loop_protocol(options), mode=options.mode,
-                precision=options.precision, **self._common("time"),
-            ),
-        )  # fmt: skip
+        report = self._done(TimingReport, "time")
         if report.over_eager is not None and self.right and self.right[-1].files == self.files:
             self.right[-1] = Snapshot(dict(self.files), report.over_eager.value)
         return evidence.timing(report)
 
     def profile(self) -> str:
-        options = self.context.state.options
-        report = self._done(
-            ProfileReport,
-            ProfileTask(
-                candidate=self._whole(), source=self._source, mode=options.mode, precision=options.precision, brief=True,
-                **self._common("profile"),
-            ),
-        )  # fmt: skip
+        report = self._done(ProfileReport, "profile")
         found = diagnosis_of(report)
         return "\n".join(filter(None, (report.finding or report.reason, evidence.diagnosis(found) if found else "")))
-
-    @property
-    def _source(self) -> Source:
-        return Source(text=self.context.source, entry=self.context.state.entry)
-
-    def _common(self, kind: str) -> dict[str, Any]:
-        return {"target": self.context.state.options.target, "limits": Limits(wall_s=min(STEP_LIMITS_S[kind], self._left()))}
 
     def _left(self) -> float:
         """Seconds that a task may take. Refused when too few are left, or too many tasks were done."""
@@ -205,7 +170,10 @@ class Workbench:
             raise Refused(f"{MOST_HANDS} builds and measurements were made in this attempt, which is the most. Call finish.")
         return min(left)
 
-    def _done(self, kind: type[R], task: Task) -> R:
+    def _done(self, kind: type[R], work: str) -> R:
+        files, state = self._whole(), self.context.state
+        source = Source(text=self.context.source, entry=state.entry)
+        task = measuring(work, state.options, source, files, min(STEP_LIMITS_S[work], self._left()), brief=True)
         if self.context.hands is None:
             raise Refused(
                 "Nothing can be built or measured from here. Hand in with finish: the loop measures what you hand in."

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from django.db import transaction
 from pydantic import ValidationError
 
-from agents.steps import STEP_LIMITS_S
-from gpu_runner.contracts import CandidateFiles, CheckTask, Limits, Source
+from agents.steps import checking
+from gpu_runner.contracts import CandidateFiles, CheckTask, Source
 from stitchweb.programs.uploads import check_source
 from stitchweb.review.blind import REFERENCE_FILE, mask_of, scored_files, stored_paths
 from stitchweb.review.mask import HIDDEN
@@ -80,11 +80,8 @@ def _task(item: Item, changed: Mapping[str, str]) -> CheckTask:
         candidate = CandidateFiles(files=changed_files(item, changed))
     except ValidationError as error:
         raise QueueRefused(f"This cannot be a candidate: {error.errors()[0]['msg']}.") from error
-    return CheckTask(
-        target=options.target, limits=Limits(wall_s=STEP_LIMITS_S["check"]), candidate=candidate,
-        source=Source(text=reference, entry=item.run.revision.entry), protocol=options.protocol, mode=options.mode,
-        precision=options.precision,
-    )  # fmt: skip
+    source = Source(text=reference, entry=item.run.revision.entry)
+    return checking(options, source, candidate, protocol=options.protocol)
 
 
 @transaction.atomic
