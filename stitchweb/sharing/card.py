@@ -28,10 +28,9 @@ def words_of(row: Publication, numbers: bool) -> str:
     labels = [label.replace("-", " ") for label in row.loud_labels]
     if not numbers:
         return ", ".join([f"v{row.version}, verified", *labels])
-    over = row.over_baseline or row.over_eager
+    over, baseline = row.headline
     if over is None:
         return ", ".join(["verified, no speed claimed", row.protocol, *labels])
-    baseline = (row.baseline or "eager") if row.over_baseline else "eager"
     speed = f"{ratio(over.value)}× over {baseline if baseline == 'eager' else 'compile'} ({ratio(over.low)}–{ratio(over.high)})"
     parts = [speed if row.faster else f"{speed}, {row.speed.replace('-', ' ')}", row.target, row.protocol]
     return ", ".join([*parts, *labels])
@@ -58,8 +57,7 @@ def _cut(text: str, most: int) -> str:
 
 def card(row: Publication, numbers: bool) -> SafeString:
     """1200 by 630 px: the name, the one number that is claimed with what it stands on, and the labels."""
-    over = (row.over_baseline or row.over_eager) if numbers else None
-    baseline = (row.baseline or "eager") if row.over_baseline else "eager"
+    over, baseline = row.headline if numbers else (None, "")
     lines: list[tuple[int, int, str, str]] = []  # y, size, fill, text
     if over is not None:
         against = "eager PyTorch" if baseline == "eager" else f"torch.compile, {baseline}"

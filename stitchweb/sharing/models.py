@@ -139,8 +139,16 @@ class Publication(models.Model):
 
     @property
     def over_baseline(self) -> Interval | None:
-        """The headline: over the fastest correct baseline, which may be eager itself."""
+        """Over the fastest correct baseline, which may be eager itself."""
         return _interval(self.ratio, self.ratio_low, self.ratio_high) if self.claimed else None
+
+    @property
+    def headline(self) -> tuple[Interval | None, str]:
+        """The one number that stands for it, and its baseline: the fastest correct one where there is that, else eager. None
+        where no speed is claimed."""
+        if over := self.over_baseline:
+            return over, self.baseline or "eager"
+        return self.over_eager, "eager"
 
     @property
     def loud_labels(self) -> list[str]:

@@ -27,11 +27,13 @@ CREATE = {
     "postgresql": f"CREATE TABLE {TABLE} (id bigint PRIMARY KEY, words tsvector NOT NULL);"
     f"CREATE INDEX {TABLE}_words ON {TABLE} USING gin (words)",
 }
+# One statement each, also in the place of what was there: between a deletion and an insertion of one row nothing may come.
 _PUT = {
-    "sqlite": f"INSERT INTO {TABLE} (rowid, name, tags, notes, code) VALUES (%s, %s, %s, %s, %s)",  # noqa: S608  a constant
+    "sqlite": f"INSERT OR REPLACE INTO {TABLE} (rowid, name, tags, notes, code) VALUES (%s, %s, %s, %s, %s)",  # noqa: S608  a constant
     "postgresql": f"INSERT INTO {TABLE} (id, words) VALUES (%s,"  # noqa: S608
     " setweight(to_tsvector('simple', %s), 'A') || setweight(to_tsvector('simple', %s), 'B')"
-    " || setweight(to_tsvector('simple', %s), 'C') || setweight(to_tsvector('simple', %s), 'D'))",
+    " || setweight(to_tsvector('simple', %s), 'C') || setweight(to_tsvector('simple', %s), 'D'))"
+    " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
 }
 _KEY = {"sqlite": "rowid", "postgresql": "id"}
 _FOUND = {
@@ -81,8 +83,7 @@ def search(rows: PublicationQuerySet, text: str) -> PublicationQuerySet:
 
 
 def put(pk: int, name: str, tags: Iterable[str], notes: str, code: Iterable[str]) -> None:
-    """Index a publication, in the place of what was there. Two queries."""
-    forget([pk])
+    """Index a publication, in the place of what was there. One query."""
     texts = (name, " ".join(tags), notes, "\n".join(code))
     with connection.cursor() as cursor:
         cursor.execute(_PUT[connection.vendor], [pk, *(words_of(text) for text in texts)])

@@ -46,17 +46,13 @@ def axis_of(intervals: Iterable[Interval | None]) -> LogAxis:
 
 def readout(row: Publication) -> dict[str, Any]:
     """The headline: `value` over the fastest correct baseline with its mark; empty where no speed is claimed."""
-    value = row.over_baseline or row.over_eager
+    value, baseline = row.headline
     if value is None:
         return {}
     axis = axis_of([value])
-    baseline = row.baseline if row.over_baseline else "eager"
     return {
-        "value": value,
-        "baseline": baseline or "eager",
-        "mark": interval(value, axis, mute=not row.faster),
-        "scale": interval_axis(axis),
-    }
+        "value": value, "baseline": baseline, "mark": mark_of(value, axis, row.faster), "scale": interval_axis(axis),
+    }  # fmt: skip
 
 
 def timing_of(row: Publication, content: Content) -> dict[str, Any]:

@@ -64,10 +64,9 @@ def attachment(data: bytes, content_type: str, name: str) -> HttpResponse:
 
 def sentence_of(row: Publication) -> str:
     """The numbers in one sentence, never without interval, baseline, protocol and device."""
-    over = row.over_baseline or row.over_eager
+    over, baseline = row.headline
     if over is None:
         return "No speed is claimed."
-    baseline = (row.baseline or "eager") if row.over_baseline else "eager"
     against = "eager PyTorch" if baseline == "eager" else f"torch.compile ({baseline})"
     plain = "" if row.faster else f", which is {row.speed.replace('-', ' ')}"
     return (

@@ -10,7 +10,7 @@ from stitchweb.sharing import search
 from stitchweb.sharing.access import publications_for
 from stitchweb.sharing.models import Publication
 from stitchweb.sharing.services.indexing import index_missing
-from stitchweb.sharing.services.publishing import withdraw
+from stitchweb.sharing.services.publishing import describe, withdraw
 from tests.stitchweb.sharing_world import Shown, make_shown, other_story, publish_told
 from tests.stitchweb.world_for_tests import tell_run
 
@@ -42,6 +42,13 @@ def test_the_name_weighs_more_than_the_code(shown: Shown) -> None:
     run = tell_run(shown.world.revision, shown.world.owner, *other_story())
     other = publish_told(shown.world.owner, run, "c5", name="Rstd alone")
     assert publications_for(shown.world.owner).filter(newest=True).search("rstd").first() == other
+
+
+def test_what_is_described_anew_is_found_by_its_new_words_alone(shown: Shown) -> None:
+    mine = publications_for(shown.world.owner).filter(newest=True)
+    for word, gone in (("marmots", "registers"), ("badgers", "marmots")):
+        describe(shown.world.owner, shown.second.pk, f"Of {word}.", "MIT", [word[:-1]])
+        assert [mine.search(text).count() for text in (word, "rstd", gone)] == [1, 1, 0]
 
 
 def test_what_is_deleted_or_withdrawn_is_not_found(shown: Shown) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 
 from stitchweb.sharing.access import collection_for, publication_for
-from stitchweb.sharing.models import Collection, Publication
+from stitchweb.sharing.models import Collection
 from stitchweb.sharing.permissions import COLLECT
 from stitchweb.teams.access import team_for
 from stitchweb.teams.models import User
@@ -63,10 +63,9 @@ def put_in(user: User, pk: int, publication_pk: int) -> Collection:
     return row
 
 
-@transaction.atomic
 def take_out(user: User, pk: int, publication_pk: int) -> Collection:
     row = collection_for(user, pk, COLLECT)
-    row.publications.remove(*Publication.objects.filter(pk=publication_pk))
+    row.publications.remove(publication_pk)
     return row
 
 

@@ -17,7 +17,7 @@ from stitchweb.sharing.models import Content, Origin, Publication
 from stitchweb.sharing.permissions import FORK
 from stitchweb.sharing.services.publishing import PublishRefused
 from stitchweb.teams.access import require, team_for
-from stitchweb.teams.models import User
+from stitchweb.teams.models import Team, User
 
 
 def fork(user: User, pk: int, team_slug: str = "") -> Run:
@@ -27,8 +27,11 @@ def fork(user: User, pk: int, team_slug: str = "") -> Run:
     PublishRefused, RunRefused or TooManyRuns with a sentence; Http404 and PermissionDenied without a member's role there.
     """
     row = publication_for(user, pk)
-    team = team_for(user, team_slug, FORK) if team_slug else row.team
-    require(user, team.pk, FORK)
+    if team_slug:
+        team = team_for(user, team_slug, FORK)
+    else:
+        team = row.team
+        require(user, team.pk, FORK)
     files = files_of(row)
     try:
         options = row.run.load().options
@@ -38,7 +41,7 @@ def fork(user: User, pk: int, team_slug: str = "") -> Run:
         revision = row.revision
         if team.pk != row.team_id:
             options = offline(options)
-            revision = _copy(user, row, team.slug)
+            revision = _copy(user, row, team)
         run = start_run(user, revision, options, row.name)
         Origin.objects.create(run=run, publication=row)
         control(user, run, "candidate", {"files": files, "parent": None, "title": f"{row} as it was published"[:200]})
@@ -60,8 +63,7 @@ def offline(options: Options) -> Options:
     return options.model_copy(update={**roles, "models": {}, "prompts": {}})
 
 
-def _copy(user: User, row: Publication, slug: str) -> Revision:
-    team = team_for(user, slug, FORK)
+def _copy(user: User, row: Publication, team: Team) -> Revision:
     revision, program = row.revision, row.revision.program
     upload = Upload(revision.text, f"{program.name}.py", revision.entry, program.name, program.description, tuple(program.tags))
     return create_program(user, team, upload)

@@ -6,10 +6,9 @@ from typing import Any
 
 from django.db.models.expressions import RawSQL
 
-from stitchweb.runs.blobs import RunBlobs
-from stitchweb.runs.dress import text_of
 from stitchweb.sharing import search
 from stitchweb.sharing.models import Publication
+from stitchweb.sharing.sheet import texts_of
 
 
 def index_missing(**kwargs: Any) -> int:
@@ -19,8 +18,7 @@ def index_missing(**kwargs: Any) -> int:
     count = 0
     while some := list(rows.all()[:50]):
         for row in some:
-            blobs = RunBlobs(row.run_id)
-            texts = [text_of(blobs, ref) or "" for ref in row.content.files.values()]
+            texts = texts_of(row, row.content).values()
             search.put(row.pk, row.name, [tag.word for tag in row.tags.all()], row.notes, texts)
         count += len(some)
     return count

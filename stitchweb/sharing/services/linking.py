@@ -94,15 +94,14 @@ def try_password(link: ShareLink, password: str, address: str) -> None:
     Counted per address and, more widely, per link; addresses are kept as keyed digests and forgotten with the window.
     """
     who = salted_hmac("stitchweb.sharing.wrong", address).hexdigest()
-    since = timezone.now() - WINDOW
-    WrongPassword.objects.filter(at__lt=since).delete()
-    recent = link.wrong.filter(at__gte=since)
-    if recent.filter(who=who).count() >= WRONG_PER_ADDRESS or recent.count() >= WRONG_IN_ALL:
+    WrongPassword.objects.filter(at__lt=timezone.now() - WINDOW).delete()
+    # Noted before it is counted, counted before it is looked at: many at once get no more tries than one after the other.
+    row = WrongPassword.objects.create(link=link, who=who)
+    if link.wrong.filter(who=who).count() > WRONG_PER_ADDRESS or link.wrong.count() > WRONG_IN_ALL:
+        row.delete()
         raise TooManyTries(
             f"Too many wrong passwords. Try again in {WINDOW.seconds // 60} minutes, or ask who gave you the link."
         )
-    # Counted before it is looked at: many at once get no more tries than one after the other.
-    row = WrongPassword.objects.create(link=link, who=who)
     if not link.opens_with(password):
         raise LinkRefused("That is not the password of this link. Ask whoever gave it to you.")
     row.delete()

@@ -24,6 +24,7 @@ from stitchweb.sharing.access import publication_to_change, publications_for
 from stitchweb.sharing.ground import device_name
 from stitchweb.sharing.models import LICENCES, PRECISIONS, Content, Origin, Publication, PublicationTag
 from stitchweb.sharing.permissions import PUBLISH
+from stitchweb.sharing.sheet import texts_of
 from stitchweb.teams.models import Team, User
 
 SCHEMA = "stitchweb.publication/1"
@@ -199,7 +200,6 @@ def _content(row: Publication, view: View, candidate: CandidateView) -> Content:
     )  # fmt: skip
 
 
-@transaction.atomic
 def describe(user: User, pk: int, notes: str, licence: str, tags: Sequence[str]) -> Publication:
     """Other notes, licence and tags; what was measured stays as it is. PublishRefused, Http404, PermissionDenied."""
     row = publication_to_change(user, pk)
@@ -208,13 +208,12 @@ def describe(user: User, pk: int, notes: str, licence: str, tags: Sequence[str])
     if len(notes) > MAX_NOTES:
         raise PublishRefused(f"The notes have {len(notes)} characters; at most {MAX_NOTES} are kept. Shorten them.")
     row.notes, row.licence = notes.strip(), licence
-    row.save(update_fields=["notes", "licence"])
-    words = tags_of(tags)
-    row.tags.exclude(word__in=words).delete()
-    PublicationTag.objects.bulk_create((PublicationTag(publication=row, word=w) for w in words), ignore_conflicts=True)
-    content = Content.objects.get(publication=row)
-    blobs = RunBlobs(row.run_id)
-    search.put(row.pk, row.name, words, row.notes, [text_of(blobs, ref) or "" for ref in content.files.values()])
+    words, files = tags_of(tags), texts_of(row, Content.objects.get(publication=row))
+    with transaction.atomic():
+        row.save(update_fields=["notes", "licence"])
+        row.tags.exclude(word__in=words).delete()
+        PublicationTag.objects.bulk_create((PublicationTag(publication=row, word=w) for w in words), ignore_conflicts=True)
+        search.put(row.pk, row.name, words, row.notes, files.values())
     return row
 
 

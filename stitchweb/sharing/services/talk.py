@@ -7,6 +7,7 @@ import re
 from django.db import transaction
 from django.db.models import Q
 
+from stitchweb.core.withheld import open_to
 from stitchweb.sharing import signals
 from stitchweb.sharing.access import comment_to_delete, publication_for
 from stitchweb.sharing.models import Comment, Publication
@@ -29,7 +30,8 @@ def handle_of(user: User) -> str:
 
 
 def mentioned_in(publication: Publication, text: str) -> list[User]:
-    """The people of the publication's team whom the text names, by handle or by a name without spaces, each once. One query.
+    """The people of the publication's team whom the text names, by handle or by a name without spaces, each once.
+    A query, and one per person named.
 
     Only people who may see the publication can be named, so that nobody else learns of it.
     """
@@ -51,7 +53,8 @@ def mentioned_in(publication: Publication, text: str) -> list[User]:
     for word, fitting in by_word.items():
         exact = [p for p in fitting if handle_of(p) == word] or fitting
         found |= {p.pk: p for p in exact}
-    return list(found.values())
+    this = Publication.objects.filter(pk=publication.pk)
+    return [person for person in found.values() if this.filter(open_to(person, "program")).exists()]
 
 
 @transaction.atomic

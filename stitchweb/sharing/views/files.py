@@ -8,7 +8,7 @@ from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.carry import answer
 from stitchweb.runs.dress import text_of
 from stitchweb.sharing.access import publication_for
-from stitchweb.sharing.models import Content
+from stitchweb.sharing.models import Content, Publication
 from stitchweb.sharing.sheet import REFERENCE_FILE, profile_summary, source_of
 from stitchweb.sharing.take_home import given_of, wheel_of, zip_of
 
@@ -29,12 +29,12 @@ def wheel_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 def file_text(request: HttpRequest, pk: int, path: str) -> HttpResponse:
     """One of its files, or the reference, as plain text whatever it contains."""
     row = publication_for(request.user, pk)
-    return plain(Content.objects.get(publication=row), path)
+    return plain(row, path)
 
 
-def plain(content: Content, path: str) -> HttpResponse:
+def plain(row: Publication, path: str) -> HttpResponse:
     """A file of a publication as an answer. Http404 for any other path."""
-    row = content.publication
+    content = Content.objects.get(publication=row)
     ref = content.files.get(path)
     text = source_of(row, content) if path == REFERENCE_FILE and ref is None else text_of(RunBlobs(row.run_id), ref)
     if text is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.safestring import SafeString
@@ -108,8 +107,5 @@ def published(request: HttpRequest) -> HttpResponse:
 def _tags(mine: PublicationQuerySet) -> Any:
     wanted = mine.order_by().prefetch_related(None).select_related(None).values("pk")
     return (
-        PublicationTag.objects.filter(Q(publication__in=wanted))
-        .order_by("word")
-        .values_list("word", flat=True)
-        .distinct()[:200]
+        PublicationTag.objects.filter(publication__in=wanted).order_by("word").values_list("word", flat=True).distinct()[:200]
     )

@@ -111,7 +111,7 @@ def _page(request: HttpRequest, link: ShareLink, token: str) -> dict[str, Any]:
 @unindexed
 def shared_file(request: HttpRequest, token: str, path: str) -> HttpResponse:
     link = _need(request, token, "code")
-    return plain(Content.objects.select_related("publication__revision").get(publication=link.publication), path)
+    return plain(link.publication, path)
 
 
 @unindexed
