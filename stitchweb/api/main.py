@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from django.http import HttpRequest
@@ -37,7 +38,12 @@ class Api(NinjaAPI):
     """What django-ninja makes, and what it does not know: errors, scopes and headers that all operations share."""
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        schema = super().get_openapi_schema(**options)
+        """Made once per process: anybody may ask for it, and the addresses stay as they are."""
+        return self._described
+
+    @cached_property
+    def _described(self) -> OpenAPISchema:
+        schema = super().get_openapi_schema()
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         parts = schema["components"].setdefault("schemas", {})
         parts |= problem.pop("$defs") | {"Problem": problem}

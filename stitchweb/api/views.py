@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -47,7 +46,6 @@ def nowhere(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """The person's tokens and a form for another, which this page shows once, when it is made."""
@@ -68,7 +66,6 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "api/tokens.html", context, status=422 if problems else 200)
 
 
-@login_required
 @require_POST
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """End a token at once."""

@@ -47,21 +47,20 @@ def checked(url: str) -> str:
     return url
 
 
-@transaction.atomic
 def add_hook(user: User, team: Team, name: str, url: str, kinds: Collection[str]) -> tuple[Hook, str]:
     """The hook, and its secret, which is shown once."""
-    Team.objects.select_for_update().get(pk=team.pk)
-    if Hook.objects.filter(team=team).count() >= MOST:
-        raise HookRefused(f"A team has {MOST} web hooks at most. Remove one that is not used any more.")
     hook = Hook(team=team, created_by=user)
-    _put(hook, name, url, kinds)
+    _put(hook, name, url, kinds)  # before the transaction: whoever waits for the team's row must not wait for a name service
     secret = SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
     hook.sealed = seal(team.pk, str(hook.ident), secret)
-    hook.save()
+    with transaction.atomic():
+        Team.objects.select_for_update().get(pk=team.pk)
+        if Hook.objects.filter(team=team).count() >= MOST:
+            raise HookRefused(f"A team has {MOST} web hooks at most. Remove one that is not used any more.")
+        hook.save()
     return hook, secret
 
 
-@transaction.atomic
 def change_hook(hook: Hook, name: str, url: str, kinds: Collection[str]) -> None:
     """Another name, address or choice. One that was stopped works again."""
     _put(hook, name, url, kinds)

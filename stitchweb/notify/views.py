@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -27,14 +26,12 @@ SHOWN = 50  # deliveries of a hook
 
 
 @never_cache
-@login_required
 @require_safe
 def bell(request: HttpRequest) -> HttpResponse:
     """How many notifications are unread, for the bar of every page; asked for when the page is there."""
     return render(request, "notify/bell.html", {"unread": unread(request.user)})
 
 
-@login_required
 @require_safe
 def notifications(request: HttpRequest) -> HttpResponse:
     """What the person was told, newest first."""
@@ -44,7 +41,6 @@ def notifications(request: HttpRequest) -> HttpResponse:
     )
 
 
-@login_required
 @require_POST
 def follow(request: HttpRequest, pk: int) -> HttpResponse:
     """To what a notification is about; it is read by that."""
@@ -53,14 +49,12 @@ def follow(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(found.place)
 
 
-@login_required
 @require_POST
 def read_all(request: HttpRequest) -> HttpResponse:
     mark_read(notifications_for(request.user).filter(read_at=None))
     return redirect("notifications")
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings_page(request: HttpRequest) -> HttpResponse:
     """What the person is told of, on which ways."""
@@ -78,7 +72,6 @@ def settings_page(request: HttpRequest) -> HttpResponse:
     return render(request, "notify/settings.html", context)
 
 
-@login_required
 @require_safe
 def hooks(request: HttpRequest) -> HttpResponse:
     """Leads to the hooks of the first team that the person manages; says so where there is none."""
@@ -94,7 +87,6 @@ def _context(request: HttpRequest, team: Team) -> dict[str, Any]:
 
 
 @never_cache
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def team_hooks(request: HttpRequest, slug: str) -> HttpResponse:
     """A team's hooks and a form for another, whose secret this page shows once."""
@@ -119,7 +111,6 @@ def _posted(request: HttpRequest) -> dict[str, Any]:
     return {"name": name, "url": url, "kinds": request.POST.getlist("kind")}
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def hook(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """One hook: its settings, and what was sent to it."""
@@ -140,7 +131,6 @@ def hook(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return render(request, "notify/hook.html", context, status=422 if problems else 200)
 
 
-@login_required
 @require_POST
 def remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     found = hook_for(request.user, slug, pk)
@@ -149,7 +139,6 @@ def remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("team-hooks", slug)
 
 
-@login_required
 @require_POST
 def test(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Send a message that says that it is a test."""
@@ -158,7 +147,6 @@ def test(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("hook", slug, pk)
 
 
-@login_required
 @require_POST
 def again(request: HttpRequest, slug: str, pk: int, delivery: int) -> HttpResponse:
     """Send a message once more."""

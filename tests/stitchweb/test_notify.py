@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from django.core import mail
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
@@ -278,6 +279,18 @@ def test_inner_addresses_and_what_is_no_address_are_refused(owner: Client, world
     page = owner.post(f"/settings/hooks/{world.team.slug}/", {"name": "x", "url": url, "kind": ["run.finished"]})
     assert page.status_code == 422
     assert not Hook.objects.exists()
+
+
+def test_nobody_waits_for_the_name_service_with_a_lock(
+    allowed: None, world: World, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depths, outside = [], len(connection.savepoint_ids)
+    checked = hooks.checked
+    monkeypatch.setattr(hooks, "checked", lambda url: depths.append(len(connection.savepoint_ids)) or checked(url))
+    said = {"name": "chat", "url": "http://127.0.0.1:9/", "kind": ["run.finished"]}
+    owner.post(f"/settings/hooks/{world.team.slug}/", said)
+    owner.post(f"/settings/hooks/{world.team.slug}/{Hook.objects.get().pk}/", said)
+    assert depths == [outside, outside]
 
 
 def test_an_address_that_leads_inside_later_is_not_asked(allowed: None, world: World, settings: Any) -> None:

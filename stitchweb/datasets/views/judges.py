@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -23,7 +22,6 @@ from stitchweb.llm.access import models_of
 from stitchweb.review.views.requests import SignedIn, number
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def judges(request: SignedIn, slug: str) -> HttpResponse:
     """All versions, newest first; POST makes another."""
@@ -54,7 +52,6 @@ def _within(request: SignedIn, name: str, default: int, low: int, high: int) -> 
     return max(low, min(high, number(request.POST.get(name, "")) or default))
 
 
-@login_required
 @require_safe
 def judge(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     """How far it can be trusted, and what it may do."""
@@ -76,7 +73,6 @@ def judge(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     return render(request, "datasets/judge.html", context(request, team, "judges") | told)
 
 
-@login_required
 @require_POST
 def cancel_judge(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     row = judge_of(team_to_make(request.user, slug), pk)
@@ -85,7 +81,6 @@ def cancel_judge(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     return redirect("judge", slug, pk)
 
 
-@login_required
 @require_POST
 def choose(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     """Let this judge's scores be the team's, or no more."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.files.storage import default_storage
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
@@ -50,7 +49,6 @@ def done(request: SignedIn, work: Callable[[], str], to: str, *args: object) -> 
     return redirect(to, *args)
 
 
-@login_required
 @require_safe
 def first_team(request: SignedIn) -> HttpResponse:
     """Leads to the person's first team that has labels, or says who may see datasets."""
@@ -61,7 +59,6 @@ def first_team(request: SignedIn) -> HttpResponse:
     return redirect("team-datasets", team.slug)
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def releases(request: SignedIn, slug: str) -> HttpResponse:
     """The team's releases; POST makes another."""
@@ -93,7 +90,6 @@ def _releases(request: SignedIn, team: Team, name: str = "", refused: str = "") 
     return render(request, "datasets/releases.html", context(request, team, "releases") | told, status=422 if refused else 200)
 
 
-@login_required
 @require_safe
 def release(request: SignedIn, slug: str, name: str) -> HttpResponse:
     """One release: how far it is, what is in it, what changed, its files."""
@@ -115,7 +111,6 @@ def release(request: SignedIn, slug: str, name: str) -> HttpResponse:
     return render(request, "datasets/release.html", context(request, team, "releases") | told)
 
 
-@login_required
 @require_POST
 def cancel_release(request: SignedIn, slug: str, name: str) -> HttpResponse:
     cancel(release_of(team_to_make(request.user, slug), name))
@@ -123,7 +118,6 @@ def cancel_release(request: SignedIn, slug: str, name: str) -> HttpResponse:
     return redirect("release", slug, name)
 
 
-@login_required
 @require_POST
 def export(request: SignedIn, slug: str, name: str) -> HttpResponse:
     """Make the files of a release in one format."""
@@ -136,7 +130,6 @@ def export(request: SignedIn, slug: str, name: str) -> HttpResponse:
     return done(request, work, "release", slug, name)
 
 
-@login_required
 @require_POST
 def cancel_export(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     row = export_of(team_to_make(request.user, slug), pk)
@@ -145,7 +138,6 @@ def cancel_export(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     return redirect("release", slug, row.release.name)
 
 
-@login_required
 @require_safe
 def export_file(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     """The zip itself."""
@@ -156,7 +148,6 @@ def export_file(request: SignedIn, slug: str, pk: int) -> HttpResponse:
     return FileResponse(default_storage.open(row.file), as_attachment=True, filename=name, content_type="application/zip")
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def references(request: SignedIn, slug: str) -> HttpResponse:
     """Which reference stands in which split, and under which licence; POST pins one or says its licence."""

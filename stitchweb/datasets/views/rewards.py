@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -17,7 +16,6 @@ from stitchweb.datasets.views.releases import context
 from stitchweb.review.views.requests import SignedIn
 
 
-@login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def rewards(request: SignedIn, slug: str) -> HttpResponse:
     """All stored candidates under the parameters in the address; POST stores the rewards by them."""
