@@ -61,10 +61,13 @@ echo "Installing the pinned packages of $requirements into .venv; the first time
 # The sandbox sees these packages read-only and could never keep what it compiled, so torch and what it imports are compiled
 # here, on the other core while pip goes on with the rest.
 pip_install --constraint constraints.txt $(grep -E '^(torch|numpy)==' requirements.txt)
-# A file written for another Python may not compile; it is then never imported either.
+# A file written for another Python may not compile; it is then never imported either. Of the parts that are left out, importing
+# compiles what there is use for.
 (
     cd "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
-    "$OLDPWD/.venv/bin/python" -m compileall -q -j 0 torch numpy sympy mpmath networkx filelock fsspec jinja2 typing_extensions.py
+    PYTHONDONTWRITEBYTECODE="" "$OLDPWD/.venv/bin/python" -c "import torch, torch._inductor.compile_fx"
+    "$OLDPWD/.venv/bin/python" -m compileall -q -j 0 -x '/(tests|testing|benchmarks|distributed|onnx|ao|_vendor)/' \
+        torch numpy sympy mpmath networkx filelock fsspec jinja2 typing_extensions.py
 ) >/dev/null 2>&1 &
 pip_install --constraint constraints.txt --requirement "$requirements"
 wait
