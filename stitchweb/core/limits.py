@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from allauth.core.internal.httpkit import get_client_ip
@@ -35,6 +38,21 @@ class TooMany(Exception):
             f" Try again in {_span(retry_s)}."
         )
         self.retry_s = retry_s
+
+
+class Held(Counter[int]):
+    """How many of something each person has open in this process, by the person's key; who has none is not kept."""
+
+    @contextmanager
+    def one(self, person: int) -> Iterator[None]:
+        """One more while it lasts."""
+        self[person] += 1
+        try:
+            yield
+        finally:
+            self[person] -= 1
+            if not self[person]:
+                del self[person]
 
 
 def limits() -> dict[str, Limit]:

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 
+from stitchweb.core.limits import Held
 from stitchweb.runs.access import may_watch
 from stitchweb.runs.stream import Reader, reader_of
 from stitchweb.teams.models import User
@@ -33,7 +33,7 @@ SIGNED_OUT, NO_ACCESS, NOT_FOUND, BUSY, TRY_LATER, BROKEN = 4401, 4403, 4404, 44
 
 Message = dict[str, Any]
 
-_open: Counter[int] = Counter()
+_open = Held()
 
 
 async def watch(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
@@ -56,7 +56,7 @@ async def watch(scope: Message, receive: Callable[[], Awaitable[Message]], send:
     if _open[user.pk] >= MAX_SOCKETS:
         await socket.close(BUSY)
         return
-    with _counted(user.pk):
+    with _open.one(user.pk):
         pump = asyncio.create_task(socket.run())
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
@@ -73,17 +73,6 @@ async def nowhere(
     """Any other address: the handshake is refused, where Channels would raise and fill the log for whoever asks."""
     await receive()
     await send({"type": "websocket.close"})
-
-
-@contextlib.contextmanager
-def _counted(user_id: int) -> Iterator[None]:
-    _open[user_id] += 1
-    try:
-        yield
-    finally:
-        _open[user_id] -= 1
-        if not _open[user_id]:
-            del _open[user_id]
 
 
 class _Socket:

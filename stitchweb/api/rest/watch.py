@@ -9,8 +9,7 @@ import contextlib
 import json
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from asgiref.sync import sync_to_async
@@ -24,6 +23,7 @@ from stitchweb.api.models import ApiToken
 from stitchweb.api.problems import Malformed, TooManyStreams
 from stitchweb.api.rest.runs import Id
 from stitchweb.api.rest.schemas import BIG, event_out
+from stitchweb.core.limits import Held
 from stitchweb.runs.access import may_watch, run_for
 from stitchweb.runs.history import PAGE, events_after
 from stitchweb.runs.models import ENDED, Run
@@ -38,7 +38,7 @@ ACCESS_S = 60.0  # how old the last look at the person's rights may be
 RETRY_MS = 2000  # when a reader that was cut off comes back
 
 router = Router(tags=["Runs"])
-_open: Counter[int] = Counter()
+_open = Held()
 
 _STREAM = {
     "responses": {
@@ -100,7 +100,7 @@ def _last(kind: str, **data: object) -> str:
 
 async def _frames(token: ApiToken, run_id: int, after: int) -> AsyncIterator[str]:
     """Closed by Django when the reader goes away; what it holds is given back on every way out."""
-    with _counted(token.user_id):
+    with _open.one(token.user_id):
         yield f"retry: {RETRY_MS}\n\n"
         try:
             async with reader_of(run_id) as reader, contextlib.aclosing(_told(token, run_id, after, reader.news)) as told:
@@ -150,14 +150,3 @@ def _read(run_id: int, after: int) -> tuple[list[Event], str | None, int]:
 def _allowed(token_pk: int, run_id: int) -> bool:
     token = ApiToken.objects.usable().select_related("user").filter(pk=token_pk).first()
     return token is not None and may_watch(token.user, run_id)
-
-
-@contextlib.contextmanager
-def _counted(user_id: int) -> Iterator[None]:
-    _open[user_id] += 1
-    try:
-        yield
-    finally:
-        _open[user_id] -= 1
-        if not _open[user_id]:
-            del _open[user_id]
