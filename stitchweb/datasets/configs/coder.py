@@ -7,27 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.engineers.llm.prompts import Part, Prompts, composed
+from agents.training.prompts import coder_messages
 from stitchweb.datasets.configs.data import Data, us
 
 Row = dict[str, Any]
 HARNESS = "strict/3"
-_PROMPTS = Prompts()
-
-
-def coder_messages(
-    reference: str, target: str, *, parent: Mapping[str, str] | None = None, task: str = "", points: tuple[str, ...] = (),
-    facts: tuple[str, ...] = (),
-) -> list[dict[str, str]]:  # fmt: skip
-    """A Coder's question as the loop asks it; with a parent it is feedback-driven."""
-    words = _PROMPTS.text("target_cpu" if target == "cpu" else "target_cuda")
-    system = _PROMPTS.filled("coder", {"target": words})
-    system += "\n" + _PROMPTS.text("coder_feedback" if parent else "coder_from_scratch")
-    parts = [Part("Reference", reference, data=True), Part("Target", target)]
-    parts += [Part(f"Candidate, {path}", text, data=True) for path, text in sorted((parent or {}).items())]
-    parts += [Part("Measured", "\n".join(facts), data=True), Part("What to do", task, data=True)]
-    parts.append(Part("Feedback", "\n".join(f"- {point}" for point in points), data=True))
-    return [{"role": "system", "content": system}, {"role": "user", "content": composed(parts).text}]
 
 
 def asked_of(data: Data, candidate: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -1,0 +1,25 @@
+"""`python -m agents.training run | serve | tasks | judge | recipes`: training without Django, for hosts with GPUs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from agents.training.service import command as service
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and gives its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m agents.training", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="run | serve | tasks | judge | recipes")
+    serve = commands.add_parser("serve", help="the reward service alone", description=service.run.__doc__)
+    service.add_arguments(serve)
+    serve.set_defaults(work=service.run)
+    given = parser.parse_args(argv)
+    status: int = given.work(given)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
