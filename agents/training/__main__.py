@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from agents.training import command
 from agents.training.service import command as service
 
 
@@ -13,6 +14,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit status."""
     parser = argparse.ArgumentParser(prog="python -m agents.training", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="run | serve | tasks | judge | recipes")
+    run = commands.add_parser("run", help="train by a recipe", description=command.work.__doc__)
+    command.add_arguments(run)
+    run.set_defaults(work=command.work)
+    listed = commands.add_parser("recipes", help="what recipes there are", description=command.recipes.__doc__)
+    listed.set_defaults(work=command.recipes)
     serve = commands.add_parser("serve", help="the reward service alone", description=service.run.__doc__)
     service.add_arguments(serve)
     serve.set_defaults(work=service.run)

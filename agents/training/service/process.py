@@ -72,13 +72,15 @@ def _is_pipe(fd: int) -> bool:
 
 @contextmanager
 def started(
-    folder: Path, arguments: Sequence[str], cancelled: Callable[[], bool] = lambda: False
+    folder: Path, arguments: Sequence[str], cancelled: Callable[[], bool] = lambda: False, devices: str = ""
 ) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """The service as a child: the path of its door, and its process. `arguments` are of `python -m agents.training serve`; what
-    it prints goes to `service.log` in the folder. Raises NoService with its last words where it does not start."""
+    it prints goes to `service.log` in the folder; `devices`: its CUDA_VISIBLE_DEVICES, empty: ours. Raises NoService with its
+    last words where it does not start."""
     door, log = folder / "service.json", folder / "service.log"
     door.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "agents.training", "serve", "--door", str(door), *arguments]
+    seen = ["env", f"CUDA_VISIBLE_DEVICES={devices}"] if devices else []
+    command = [*seen, sys.executable, "-m", "agents.training", "serve", "--door", str(door), *arguments]
     with log.open("ab") as out:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True)
     try:

@@ -1,0 +1,225 @@
+"""A recipe from its first stage to its last: rows, the reward service, the trainer's processes, one after another.
+
+Whatever ends this, ends what it started: children have their own sessions, so that Ctrl-C reaches this process alone, and a
+pipe as standard input, so that they end with it even where it is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from agents.training import toy
+from agents.training.job import DONE, FAILED, SAID, STEP, Job
+from agents.training.judge import synthetic_judge
+from agents.training.recipe import TINY, Recipe, Stage
+from agents.training.record import header
+from agents.training.service.client import Client, NoService
+from agents.training.service.contracts import Terms
+from agents.training.service.process import end, started
+
+LAST = 4000  # bytes of a trainer's log that its last words are looked for in
+
+
+class RunFailed(Exception):
+    """The run ended before its end. The message is a sentence."""
+
+
+@dataclass
+class Given:
+    """What a run is of. `data`: a folder with `CONFIG/train.jsonl` (or `CONFIG.jsonl`) for each config; None: the toy's rows.
+    `judge`: arguments of the reward service that name one."""
+
+    recipe: Recipe
+    out: Path
+    data: Path | None = None
+    judge: Sequence[str] = ()
+    seed: int = 1
+    cpu: bool = False
+    command: str = ""
+    say: Callable[[str], None] = field(default=lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def run(given: Given) -> Path:
+    """Carry out all stages; the folder of the last model. Raises RunFailed, and KeyboardInterrupt where it is interrupted; in
+    any case nothing that it started runs on."""
+    recipe, out = given.recipe, given.out
+    rows = {stage.data: rows_for(given, stage.data) for stage in recipe.stages}
+    judges = _judge(given)
+    began = time.monotonic()
+    start = ""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise RunFailed(f"The folder {out} is not empty; name a new one with --out.")
+        with (out / "curve.jsonl").open("w", encoding="utf-8") as curve, ExitStack() as services:
+            _line(curve, header(recipe, given.seed, given.command))
+            for name, found in rows.items():
+                with (out / f"{name}.jsonl").open("w", encoding="utf-8") as lines:
+                    lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+            doors: dict[str, Path] = {}
+            for number, stage in enumerate(recipe.stages, 1):
+                folder = out / f"{number}-{stage.name}"
+                folder.mkdir()
+                door = _door(given, stage, judges, doors, services)
+                job = Job(
+                    role=recipe.role, stage=stage, model=recipe.model, start=start, rows=str(out / f"{stage.data}.jsonl"),
+                    out=str(folder), door=door, seed=given.seed, cpu=given.cpu,
+                )  # fmt: skip
+                given.say(
+                    f"Stage {number} of {len(recipe.stages)}: {stage.name} ({stage.kind} on {len(rows[stage.data])} rows)"
+                )
+                start = _stage(given, job, folder, curve, began)
+                for path in {door} - {""}:
+                    _line(curve, {"kind": "service", "stage": stage.name, **Client.at(Path(path)).health()})
+    except OSError as error:
+        raise RunFailed(f"The folder {out} cannot be written: {error.strerror or error}.") from error
+    except NoService as error:
+        raise RunFailed(str(error)) from error
+    return Path(start)
+
+
+def rows_for(given: Given, config: str) -> list[dict[str, Any]]:
+    """The rows of a config. Raises RunFailed where there are none."""
+    if given.data is None:
+        if given.recipe.model.name != TINY:
+            raise RunFailed("This recipe trains a real model, so it needs rows: --data DIR, or --smoke for a tiny model.")
+        try:
+            return toy.rows_of(config, seed=given.seed)
+        except ValueError as error:
+            raise RunFailed(str(error)) from None
+    places = (given.data / config / "train.jsonl", given.data / f"{config}.jsonl")
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise RunFailed(f"There is neither {places[0]} nor {places[1]}; export the config {config} of a release there.")
+    try:
+        rows = [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise RunFailed(f"The rows in {found} cannot be read: {error}.") from None
+    if not rows:
+        raise RunFailed(f"There is no row in {found}: the release has nothing of {config} to train on.")
+    return rows
+
+
+def _judge(given: Given) -> tuple[str, ...]:
+    """What names the judge to the service; a synthetic one where a tiny model needs one and none is named."""
+    needing = [stage for stage in given.recipe.stages if stage.reward is not None and stage.reward.needs_levels]
+    if given.judge or not needing:
+        return tuple(given.judge)
+    if given.recipe.model.name != TINY:
+        raise RunFailed(
+            f"The reward of the stage {needing[0].name} rests on rubric levels, so it needs a judge: --judge FILE with a local"
+            " one, or --judge-model."
+        )
+    path = given.out.with_name(f"{given.out.name}-judge.json")
+    given.say("The shaped reward needs a judge and none is named: training one on the synthetic set.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    synthetic_judge(path)
+    return ("--judge", str(path.resolve()))
+
+
+def _door(given: Given, stage: Stage, judge: Sequence[str], doors: dict[str, Path], services: ExitStack) -> str:
+    """The door of a service that prices by the stage's terms; started where none does. Empty where none is needed."""
+    if stage.reward is None:
+        return ""
+    key = stage.reward.model_dump_json()
+    if key not in doors:
+        services.close()  # one service at a time: two would disturb each other's timings
+        doors.clear()
+        folder = given.out / f"service-{stage.name}"
+        folder.mkdir()
+        arguments = [*arguments_of(stage.reward), *(judge if stage.reward.needs_levels else ())]
+        given.say(f"Starting the reward service ({stage.reward.preset})")
+        door, _ = services.enter_context(started(folder, arguments, devices=given.recipe.launch.service_devices))
+        doors[key] = door
+    return str(doors[key])
+
+
+def arguments_of(terms: Terms) -> list[str]:
+    """The terms as arguments of `serve`."""
+    return [
+        "--preset", terms.preset, "--change", json.dumps(terms.change), "--protocol", terms.protocol,
+        "--check-seconds", str(terms.check_s), "--time-seconds", str(terms.time_s), "--parallel", str(terms.parallel),
+        *(["--with-compile"] if terms.with_compile else []),
+    ]  # fmt: skip
+
+
+def _stage(given: Given, job: Job, folder: Path, curve: TextIO, began: float) -> str:
+    """One trainer to its end; the folder of its model."""
+    (folder / "job.json").write_text(job.model_dump_json(indent=1), encoding="utf-8")
+    log = folder / "trainer.log"
+    failure = ""
+    with log.open("ab") as words:
+        child = subprocess.Popen(
+            trainer(given, folder / "job.json"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
+            start_new_session=True, text=False,
+        )  # fmt: skip
+        try:
+            for raw in child.stdout or ():
+                line = _read(raw)
+                if line is None:
+                    continue
+                at = round(time.monotonic() - began, 2)
+                if line["kind"] == FAILED:
+                    failure = str(line["sentence"])
+                elif line["kind"] == STEP:
+                    _line(curve, line | {"at": at})
+                    given.say(f"[{at:6.1f} s] {sentence(line)}")
+                elif line["kind"] == SAID:
+                    given.say(f"[{at:6.1f} s] {line['sentence']}")
+            status = child.wait()
+        finally:
+            end(child)
+    if status != 0 or not job.made.is_dir():
+        raise RunFailed(failure or f"The stage {job.stage.name} ended with status {status}: {last_words(log)} (whole: {log})")
+    return str(job.made)
+
+
+def trainer(given: Given, job: Path) -> list[str]:
+    """The command of a trainer: a process, or one per GPU under accelerate."""
+    launch = given.recipe.launch
+    seen = ["env", f"CUDA_VISIBLE_DEVICES={launch.devices}"] if launch.devices else []
+    many = [
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_processes",
+        str(launch.processes),
+        "--mixed_precision",
+        "bf16",
+    ]
+    return [*seen, sys.executable, *(many if launch.processes > 1 else []), "-m", "agents.training.learning", str(job)]
+
+
+def sentence(line: dict[str, Any]) -> str:
+    """A step for people."""
+    told = [
+        f"{name.replace('_', ' ')} {line[name]:.3f}" for name in ("reward", "reward_std", "loss") if line.get(name) is not None
+    ]
+    counts = ", ".join(f"{count} {word}" for word, count in (line.get("outcomes") or {}).items())
+    return f"{line['stage']} {line['step']}/{line['of']}: {', '.join(told)}" + (f" ({counts})" if counts else "")
+
+
+def last_words(log: Path) -> str:
+    said = log.read_bytes()[-LAST:].decode(errors="replace").strip().splitlines()
+    return said[-1][:400] if said else "it said nothing"
+
+
+def _read(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and line.get("kind") in (STEP, SAID, FAILED, DONE) else None
+
+
+def _line(out: TextIO, line: dict[str, Any]) -> None:
+    out.write(json.dumps(line, ensure_ascii=False) + "\n")
+    out.flush()
