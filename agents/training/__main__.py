@@ -1,4 +1,4 @@
-"""`python -m agents.training run | serve | tasks | judge | recipes`: training without Django, for hosts with GPUs."""
+"""`python -m agents.training run | serve | tasks | recipes | verl-rows`: training without Django, for hosts with GPUs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from agents.training import command
 from agents.training.service import command as service
+from agents.training.verl import rows as verl_rows
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit status."""
     parser = argparse.ArgumentParser(prog="python -m agents.training", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run | serve | tasks | judge | recipes")
+    commands = parser.add_subparsers(required=True, metavar="run | serve | tasks | recipes | verl-rows")
     run = commands.add_parser("run", help="train by a recipe", description=command.work.__doc__)
     command.add_arguments(run)
     run.set_defaults(work=command.work)
@@ -22,6 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     serve = commands.add_parser("serve", help="the reward service alone", description=service.run.__doc__)
     service.add_arguments(serve)
     serve.set_defaults(work=service.run)
+    tooled = commands.add_parser("verl-rows", help="rows of a release for verl's agent", description=verl_rows.run.__doc__)
+    verl_rows.add_arguments(tooled)
+    tooled.set_defaults(work=verl_rows.run)
     given = parser.parse_args(argv)
     status: int = given.work(given)
     return status

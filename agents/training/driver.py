@@ -24,7 +24,10 @@ from agents.training.record import header
 from agents.training.service.client import Client, NoService
 from agents.training.service.contracts import Terms
 from agents.training.service.process import end, started
+from gpu_runner.device import resolve_target
+from gpu_runner.hands import HandsError
 
+FEW = 2  # rows of a release that a tiny model is shown
 LAST = 4000  # bytes of a trainer's log that its last words are looked for in
 
 
@@ -51,7 +54,7 @@ def run(given: Given) -> Path:
     """Carry out all stages; the folder of the last model. Raises RunFailed, and KeyboardInterrupt where it is interrupted; in
     any case nothing that it started runs on."""
     recipe, out = given.recipe, given.out
-    rows = {stage.data: rows_for(given, stage.data) for stage in recipe.stages}
+    rows = {stage.data: small(given, stage.data, rows_for(given, stage.data)) for stage in recipe.stages}
     judges = _judge(given)
     began = time.monotonic()
     start = ""
@@ -106,6 +109,34 @@ def rows_for(given: Given, config: str) -> list[dict[str, Any]]:
     if not rows:
         raise RunFailed(f"There is no row in {found}: the release has nothing of {config} to train on.")
     return rows
+
+
+def small(given: Given, config: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that can be trained on here: of targets that this machine can measure, and for a tiny model a few of them beside
+    the toy's, of which it can learn. Raises RunFailed where none is left."""
+    if rows and "gpu_target" in rows[0]:
+        here = targets()
+        kept = [row for row in rows if row["gpu_target"] in here]
+        words = ", ".join(sorted(here))
+        if not kept:
+            raise RunFailed(f"No row of {config} is for a target that is here ({words}).")
+        if len(kept) < len(rows):
+            given.say(f"{len(rows) - len(kept)} of {len(rows)} rows of {config} are for other targets than {words}.")
+        rows = kept
+    if given.recipe.model.name != TINY or given.data is None:
+        return rows
+    few = list({row.get("task_id", at): row for at, row in enumerate(rows)}.values())[:FEW]
+    own = toy.rows_of(config, seed=given.seed)
+    keys = few[0].keys() & own[0].keys()  # one set of columns
+    return [{key: row[key] for key in keys} for row in (*few, *own)]
+
+
+def targets() -> set[str]:
+    """What can be measured on this machine."""
+    try:
+        return {"cpu", resolve_target("cuda")}
+    except HandsError:
+        return {"cpu"}
 
 
 def _judge(given: Given) -> tuple[str, ...]:
