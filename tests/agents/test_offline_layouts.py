@@ -13,7 +13,7 @@ import pytest
 
 from agents.engineers.offline.graph import contiguous
 from agents.engineers.offline.layouts import channels_last, with_biases_apart, with_channels_last
-from gpu_runner.contracts import Graph, GraphInput, GraphNode, GraphOutput, TensorSpec
+from gpu_runner.contracts import PROTOCOLS, Graph, GraphInput, GraphNode, GraphOutput, TensorSpec
 
 HERE = Path(__file__).parent
 CAPTURED, LAST = "as captured", "channels last"
@@ -45,7 +45,8 @@ def test_results_are_eagers_in_value_and_stride_in_every_way(rows: Rows, name: s
         assert row["right"]
         assert row["layout"]
         assert row["follows"], "what was replaced counts at the next call"
-        assert row["ratio"] < 1.5, "times eager's own error against float64"
+        # What the Verifier calls full precision. Eager's own convolutions of another layout sum in another order.
+        assert row["ratio"] <= PROTOCOLS["strict"].ratio_full, "times eager's own error against float64"
 
 
 def test_bias_activation_and_the_way_back_to_eagers_layout_are_one_kernel(rows: Rows) -> None:
