@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from agents.fingerprint import fingerprint
 from agents.llm.doors import Doors, own_door
 from agents.loop.rounds import allotted, device_left, siblings
 from agents.loop.rules import find, ground, parent_of_next
+from agents.loop.ties import tied
 from agents.state import (
     Analysed,
     AnalysisSummary,
@@ -34,6 +35,7 @@ from agents.state import (
     Outcome,
     Planned,
     Profiled,
+    Rating,
     State,
     Step,
     Timed,
@@ -65,6 +67,8 @@ from gpu_runner.contracts import (
 from gpu_runner.hands import Cancelled
 
 log = logging.getLogger(__name__)
+
+Rate = Callable[[Sequence[str]], Sequence[Rating]]  # a judge's ratings of these candidates of the run
 
 # Seconds of wall clock a step may take at most; `confirm` compiles every baseline arm.
 STEP_LIMITS_S = {"analyse": 180.0, "build": 300.0, "check": 300.0, "time": 240.0, "profile": 180.0, "confirm": 900.0}
@@ -265,6 +269,7 @@ def think(
     asked: Callable[[dict[str, Any]], None] = lambda payload: None,
     hands: Callable[[Task], Report] | None = None,
     called: Callable[[dict[str, Any]], None] = lambda payload: None,
+    rate: Rate = lambda candidates: (),
 ) -> Outcome:
     """Ask the engineer of a plan, code or decide step. An answer that cannot be used, or an engineer that fails, is `Unusable`.
 
@@ -293,8 +298,24 @@ def think(
         log.exception("the engineer %s failed at the %s step", role, step.kind)
         reason = f"The engineer {role!r} failed: {type(error).__name__}: {error}"
         outcome = Unusable(step=step.index, at=0.0, reason=reason[:1000])
+    update: dict[str, object] = {"ratings": _rated(step, state, rate)} if isinstance(outcome, Decided | Unusable) else {}
     at = clock()
-    return _writable(outcome.model_copy(update={"at": at, "seconds": max(0.0, at - began)}))
+    return _writable(outcome.model_copy(update=update | {"at": at, "seconds": max(0.0, at - began)}))
+
+
+def _rated(step: Step, state: State, rate: Rate) -> tuple[Rating, ...]:
+    """What a judge says of the candidates among which the one that is decided on is a tie; nothing where there is none. A judge
+    that fails is one that says nothing: it never ends a run."""
+    tie = tied(state) if step.kind == "decide" else ()
+    if step.candidate is None or step.candidate not in tie:
+        return ()
+    try:
+        return tuple(rate(tie))
+    except Cancelled:
+        raise
+    except Exception as error:
+        log.exception("the judge failed at the decide step %s", step.index)
+        return (Rating(candidate=step.candidate, broken=f"It failed: {type(error).__name__}: {error}"[:400]),)
 
 
 def context_of(

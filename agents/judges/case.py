@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -65,6 +66,17 @@ class Judgement(Contract):
     def mean(self, dimension: str) -> float:
         """The expected level."""
         return sum(level * chance for level, chance in zip(LEVELS, self.levels[dimension], strict=True))
+
+    @property
+    def merit(self) -> float:
+        """The expected level over all dimensions: what a judge's order is, and what its order is measured by."""
+        return sum(self.mean(key) for key in DIMENSIONS) / len(DIMENSIONS)
+
+    @property
+    def doubt(self) -> float:
+        """How unsure it is, 0 to 1: the entropy of the levels over that of equal chances, as a mean over the dimensions."""
+        bits = [-sum(p * math.log(p) for p in chances if p > 0) for chances in self.levels.values()]
+        return sum(bits) / (len(bits) * math.log(len(LEVELS)))
 
     def level(self, dimension: str) -> int:
         """The median level."""

@@ -201,11 +201,7 @@ def pairwise(rows: Sequence[Scored], least: float = 0.5) -> Estimate:
         by[r.reference].append(r)
     groups: dict[str, list[float]] = defaultdict(list)
     for some in by.values():
-        scored = [
-            (r.group, truth, fmean(r.judgement.mean(k) for k in DIMENSIONS))
-            for r in some
-            if (truth := overall(r.levels)) is not None
-        ]
+        scored = [(r.group, truth, r.judgement.merit) for r in some if (truth := overall(r.levels)) is not None]
         for (group, ta, ja), (_, tb, jb) in combinations(scored, 2):
             if abs(ta - tb) >= least:
                 groups[group].append(0.5 if ja == jb else float((ja > jb) == (ta > tb)))

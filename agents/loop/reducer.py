@@ -11,6 +11,7 @@ from agents.loop.opening import analysed, no_plan, planned
 from agents.loop.route import after_attempt, fail, finish
 from agents.loop.rules import MAX_RETRIES, spent
 from agents.loop.steering import steer
+from agents.loop.ties import settled_by_judge
 from agents.state import (
     Analysed,
     Broken,
@@ -126,7 +127,7 @@ def _worked(state: State, kind: StepKind, outcome: Outcome) -> State:
         case Profiled():
             return profiled(state, outcome)
         case Decided():
-            return after_attempt(state, outcome.decision)
+            return after_attempt(*settled_by_judge(state, outcome.decision, outcome.ratings))
         case Unusable() if outcome.spent is not None:
             return finish(state.model_copy(update={"error": outcome.reason}), outcome.spent)
         case Unusable() if kind == "plan":
@@ -135,5 +136,5 @@ def _worked(state: State, kind: StepKind, outcome: Outcome) -> State:
             return no_code(state, outcome.reason)
         case Unusable():
             sentence = f"The Verifier's answer could not be used ({outcome.reason}); the loop's own rules decide."
-            return after_attempt(state, own_decision(state, sentence))
+            return after_attempt(*settled_by_judge(state, own_decision(state, sentence), outcome.ratings))
     return state

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agents.diagnosis import Diagnosis
-from agents.state.parts import AnalysisSummary, Control, Decision, Todo
+from agents.state.parts import AnalysisSummary, Control, Decision, Rating, Todo
 from agents.state.words import Status, StopCause, Usage
 from gpu_runner.contracts import BlobRef, BuildReport, CheckReport, Contract, TimingReport
 
@@ -101,17 +101,22 @@ class Profiled(_Outcome):
 
 
 class Decided(_Outcome):
+    """`ratings`: a judge's, of the candidates that `agents.loop.ties.tied` names."""
+
     kind: Literal["decided"] = "decided"
     decision: Decision
+    ratings: tuple[Rating, ...] = ()
     usage: Usage = Usage()
 
 
 class Unusable(_Outcome):
     """An engineer's answer that could not be used: counted as an attempt, shown, never a crash. `spent`: nothing was asked, for
-    the worst case of it would overrun this part of the budget, so the run ends."""
+    the worst case of it would overrun this part of the budget, so the run ends. `ratings`: as of
+    `Decided`."""
 
     kind: Literal["unusable"] = "unusable"
     reason: str
+    ratings: tuple[Rating, ...] = ()
     spent: StopCause | None = None
     usage: Usage = Usage()
 

@@ -112,6 +112,17 @@ class Decision(Contract):
     evidence: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     sentence: str = ""
+    tie: str = ""  # the loop's own word on which of several equally fast programs a judge put first; no engineer reads it
+
+
+class Rating(Contract):
+    """What a judge makes of a candidate, as far as the loop heeds it. `judge`: its name and version; `merit`: the mean level, 1
+    to 5, None where it came to none and `broken` says why."""
+
+    candidate: str
+    judge: str = ""
+    merit: float | None = None
+    broken: str = ""
 
 
 class Control(Contract):

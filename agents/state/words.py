@@ -105,6 +105,7 @@ class Options(Contract):
     search: Search = Search()
     target_speedup: float | None = None  # stop when the best beats its baseline by this ratio
     approve_plan: bool = False
+    judge_ties: bool = False  # of programs that are equally fast the one that a judge rates higher is the best
     patience: int = 4  # verified attempts without a significant gain before the run stops
     replan_failures: int = 3  # failures in a row, in any mixture, before a new plan
     seed: int = 0

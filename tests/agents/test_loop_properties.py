@@ -11,7 +11,7 @@ from agents.diagnosis import DiagnosedRow, Diagnosis
 from agents.events import View, created, events_of, fold, fold_all
 from agents.events.shrink import fits
 from agents.loop import apply, next_step, start
-from agents.loop.rules import best_left, measured
+from agents.loop.rules import best_left, measured, ratio
 from agents.state import (
     Analysed,
     AnalysisSummary,
@@ -26,6 +26,7 @@ from agents.state import (
     Outcome,
     Planned,
     Profiled,
+    Rating,
     State,
     Status,
     Steered,
@@ -84,6 +85,7 @@ class World:
                 replan_failures=pick.randint(1, 4),
                 approve_plan=pick.random() < 0.2,
                 target_speedup=pick.choice([None, None, 1.5]),
+                judge_ties=pick.random() < 0.4,
             )
         )
 
@@ -100,7 +102,7 @@ class World:
             return Broken(reason="The machine failed.", **common)
         if pick.random() < 0.1:
             spent = pick.choice([None] * 9 + [StopCause.BUDGET_TOKENS])  # nothing was asked, for the budget did not cover it
-            return Unusable(reason="No answer.", usage=self.usage(), spent=spent, **common)
+            return Unusable(reason="No answer.", usage=self.usage(), spent=spent, ratings=self.ratings(state), **common)
         return self.answer(kind, state, common)
 
     def usage(self) -> Usage:
@@ -133,14 +135,23 @@ class World:
                 hack = HackClass.OUTPUT_CACHE if verdict is Verdict.HACK else None
                 return Checked(report=check(verdict, hack=hack), **common)
             case "time" | "confirm":
-                report = timing(pick.choice([0.5, 1.0, 1.04, 1.3, 1.6, 2.0, 3.0]), spread=pick.choice([0.01, 0.3]))
+                report = timing(pick.choice([0.5, 1.0, 1.04, 1.3, 1.6, 1.61, 1.62, 2.0, 3.0]), spread=pick.choice([0.01, 0.3]))
                 if pick.random() < 0.1:
                     report = TimingReport(verdict=pick.choice([None, Verdict.INCORRECT]), sentence="Nothing measured.")
                 return Timed(report=report, **common)
             case "profile":
                 return Profiled(blob=REF, diagnosis=self.diagnosis(), **common)
         route = pick.choice(["retry", "optimise", "advance", "replan", "stop", "retry", "advance"])
-        return Decided(decision=Decision(candidate=state.current, route=route), usage=self.usage(), **common)
+        decision = Decision(candidate=state.current, route=route)
+        return Decided(decision=decision, usage=self.usage(), ratings=self.ratings(state), **common)
+
+    def ratings(self, state: State) -> tuple[Rating, ...]:
+        """Of some candidates; some of them broken."""
+        some = [c.id for c in state.candidates if self.random.random() < 0.8]
+        return tuple(
+            Rating(candidate=cid, judge="local judge 1", merit=self.random.choice([None, 2.0, 3.0, 4.0]), broken="It broke.")
+            for cid in some
+        )
 
     def diagnosis(self) -> Diagnosis | None:
         pick = self.random
@@ -221,7 +232,8 @@ def check_invariants(before: State, after: State) -> None:
         mine, theirs = measured(after.candidate(after.best or "")), measured(before.candidate(before.best))
         assert mine is not None
         assert theirs is not None
-        assert mine.value > theirs.value, "a best gives way to a better one only"
+        tie = before.options.judge_ties and before.status in (Status.DECIDING, Status.PAUSED)
+        assert mine.value > theirs.value or (tie and ratio(mine, theirs).high >= 1.0), "a best gives way to a better one only"
     if before.best is not None and after.best is None:
         assert best_left(after) is None or over_budget(after), "a best is dropped only when its confirmation failed"
 
