@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from agents.training import command
 from agents.training.service import command as service
+from agents.training.tasks import command as tasks
 from agents.training.verl import rows as verl_rows
 
 
@@ -23,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     serve = commands.add_parser("serve", help="the reward service alone", description=service.run.__doc__)
     service.add_arguments(serve)
     serve.set_defaults(work=service.run)
+    made = commands.add_parser("tasks", help="compose new references to train on", description=tasks.run.__doc__)
+    tasks.add_arguments(made)
+    made.set_defaults(work=tasks.run)
     tooled = commands.add_parser("verl-rows", help="rows of a release for verl's agent", description=verl_rows.run.__doc__)
     verl_rows.add_arguments(tooled)
     tooled.set_defaults(work=verl_rows.run)
