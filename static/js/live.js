@@ -44,6 +44,13 @@
     };
   };
 
+  // A judge's word is no part of what everybody is sent: each page asks for it, of the candidate that it shows.
+  const judge = (candidate) => {
+    const slot = document.getElementById("judged");
+    if (!slot || !window.htmx) return;
+    window.htmx.ajax("GET", `${slot.dataset.path}?candidate=${encodeURIComponent(candidate)}`, { target: slot, swap: "outerHTML" });
+  };
+
   const apply = (html) => {
     const batch = document.createElement("template");
     batch.innerHTML = html;
@@ -66,6 +73,7 @@
       restore();
       if (window.htmx) window.htmx.process(element);
       document.dispatchEvent(new CustomEvent("page:changed", { detail: element }));
+      if (element.id === "focus") judge(element.dataset.candidate);
     }
   };
 

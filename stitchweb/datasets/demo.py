@@ -151,6 +151,7 @@ def _items(project: Project, made: LabelledSet, runs: dict[int, dict[int, tuple[
         run, name, sha256 = runs[c.reference][c.index]
         rows[c.index] = Item(
             project=project, run=run, candidate=name, sha256=sha256, skill=c.skill, why="made by a generator",
+            parent=runs[c.reference][c.parent][1] if c.parent in runs[c.reference] else "",
             rank=c.index / len(made.candidates), wanted=len(c.labels), taken=len(c.labels),
         )  # fmt: skip
     Item.objects.bulk_create(rows.values(), batch_size=500)

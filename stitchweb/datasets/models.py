@@ -1,4 +1,4 @@
-"""Keyring, Reference, Record, Release, Export, Judge and Score."""
+"""Keyring, Reference, Record, Release, Export, Judge, Score, ScoredRun and Shown."""
 
 from __future__ import annotations
 
@@ -168,8 +168,8 @@ class Export(Work):
 
 class Judge(Work):
     """One version of a judge of a team; never changed once made. `kind`: local | model. `recipe`: what it was made of (release
-    of labels, settings, prompt digest, rubric); `file`: a trained one's weights as data, no code; `figures`: its calibration;
-    `gate`: score | rank | nothing, with reasons."""
+    of labels, settings, prompt digest, rubric); `file`: a trained one's weights, or a model's rubric and examples, as data, no
+    code; `figures`: its calibration; `gate`: score | rank | nothing, with reasons; `chosen_at`: when it became the team's."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="judges")
     kind = models.CharField(max_length=6)
@@ -181,6 +181,7 @@ class Judge(Work):
     gate = models.CharField(max_length=7, default="nothing")
     reasons = models.JSONField(default=list)
     active = models.BooleanField(default=False)  # its scores are the team's
+    chosen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-pk"]
@@ -193,19 +194,67 @@ class Judge(Work):
         return f"{self.kind} judge {self.version}"
 
 
+class ScoreQuerySet(models.QuerySet["Score"]):
+    def given(self) -> ScoreQuerySet:
+        """Those that are one: where the judge broke there is none."""
+        return self.filter(broken="")
+
+
 class Score(models.Model):
-    """What one judge said of one content. Rows are only added."""
+    """What one judge said of one content. Rows are only added, but for those of a judge that broke (`broken` says how, there is
+    no judgement then): choosing the judge again has it asked anew."""
 
     judge = models.ForeignKey(Judge, on_delete=models.CASCADE, related_name="scores")
     sha256 = models.CharField(max_length=64)
-    judgement = models.JSONField()  # agents.judges.Judgement
+    judgement = models.JSONField(null=True)  # agents.judges.Judgement
+    broken = models.CharField(max_length=400, blank=True)
     apart = models.PositiveSmallIntegerField(default=0)
     held_out = models.BooleanField(default=False)  # no label of its group was seen in training
     at = models.DateTimeField(default=timezone.now)
 
+    objects = ScoreQuerySet.as_manager()
+
     class Meta:
         ordering = ["pk"]
-        constraints = [models.UniqueConstraint(fields=["judge", "sha256"], name="score_once_per_content")]
+        constraints = [
+            models.UniqueConstraint(fields=["judge", "sha256"], name="score_once_per_content"),
+            models.CheckConstraint(
+                condition=models.Q(judgement__isnull=True) ^ models.Q(broken=""), name="score_or_why_there_is_none"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"score of {self.sha256[:12]} by {self.judge_id}"
+
+
+class ScoredRun(models.Model):
+    """An ended run whose candidates a judge has scored, or is to score. The row is the outbox: one that is not done is
+    sent again after a while."""
+
+    judge = models.ForeignKey(Judge, on_delete=models.CASCADE, related_name="+")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    done = models.BooleanField(default=False)
+    sent_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["judge", "run"], name="scored_once_per_judge")]
+        indexes = [models.Index(fields=["sent_at"], name="scored_open", condition=models.Q(done=False))]
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} for {self.judge_id}"
+
+
+class Shown(models.Model):
+    """A person has read a judge's scores of a content before they labelled it: a label of theirs is not blind."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    sha256 = models.CharField(max_length=64)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["user", "sha256"], name="shown_once")]
+
+    def __str__(self) -> str:
+        return f"{self.sha256[:12]} shown to {self.user_id}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from stitchweb.core.permissions import MANAGERS, Action, Route, get, post
+from stitchweb.runs.permissions import SEE as SEE_RUN
+from stitchweb.runs.permissions import START
 from stitchweb.teams.permissions import USE_SITE
 
 READ = Action(
@@ -15,6 +17,7 @@ MAKE = Action(
 )  # fmt: skip
 
 ROUTES = {
+    "run-judged": get(SEE_RUN),
     "datasets": get(USE_SITE),
     "team-datasets": Route(get=READ, post=MAKE),
     "release": get(READ),
@@ -34,4 +37,6 @@ TASKS = {
     "stitchweb.make_export": MAKE,
     "stitchweb.make_judge": MAKE,
     "stitchweb.store_rewards": MAKE,
+    "stitchweb.score_run": START,
+    "stitchweb.order_queues": MAKE,
 }

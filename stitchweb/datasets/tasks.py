@@ -13,6 +13,8 @@ from stitchweb.datasets.services.collect import collect
 from stitchweb.datasets.services.judging import MAKE_JUDGE, make_judge
 from stitchweb.datasets.services.releases import MAKE_EXPORT, MAKE_RELEASE, make_export, make_release
 from stitchweb.datasets.services.rewards import STORE_REWARDS, store_rewards
+from stitchweb.datasets.services.scoring import ORDER_QUEUES, SCORE_RUN, order_team, score_run
+from stitchweb.runs.models import Run
 from stitchweb.teams.models import Team
 
 
@@ -46,3 +48,15 @@ def rewards_task(pk: int, preset: str, parameters: dict[str, Any]) -> None:
     if team:
         collect(team)
         store_rewards(team, preset=preset, parameters=Parameters.model_validate(parameters))
+
+
+@app.task(name=SCORE_RUN)
+def score_task(pk: int) -> None:
+    run = Run.objects.select_related("team", "revision").filter(pk=pk).first()
+    if run:
+        score_run(run)
+
+
+@app.task(name=ORDER_QUEUES)
+def order_task(pk: int) -> None:
+    order_team(pk)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from stitchweb.datasets.views import judges, releases, rewards
+from stitchweb.datasets.views import judged, judges, releases, rewards
 
 urlpatterns = [
     path("", releases.first_team, name="datasets"),
+    path("runs/<int:pk>/", judged.run_judged, name="run-judged"),
     path("<slug:slug>/", releases.releases, name="team-datasets"),
     path("<slug:slug>/releases/<str:name>/", releases.release, name="release"),
     path("<slug:slug>/releases/<str:name>/cancel", releases.cancel_release, name="release-cancel"),

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from stitchweb.core.withheld import Closed
 from stitchweb.programs.models import Program, Revision
+from stitchweb.review.judge import was_read
 from stitchweb.review.models import (
     Adjudication,
     Adjudicator,
@@ -171,13 +172,14 @@ def blind_to(user: Person) -> ItemQuerySet:
 
 def was_open_to(user: Person, item: Item) -> bool:
     """Whether what is hidden of an item has been open to somebody who scores it: they have labelled or settled the same content
-    elsewhere, read labels of it, were off its reviewers for a time, or it was open to all for a time."""
+    elsewhere, read labels of it or a judge's scores, were off its reviewers for a time, or it was open to all for a time."""
     same = {"item__sha256": item.sha256, "user": user.pk}
     closed = Change.objects.filter(
         project=item.project_id, act="change", new__state=ProjectState.CLOSED, at__gte=item.created_at
     )
     return (
         item.opened
+        or (user.is_authenticated and was_read(user, item.sha256))
         or Review.objects.filter(**same).exclude(item=item).exists()
         or Item.objects.filter(_opened_to(user), sha256=item.sha256).exists()
         or Reviewer.objects.filter(project=item.project_id, user=user.pk, back_at__gte=item.created_at).exists()

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from stitchweb.programs.forms import plain_line
-from stitchweb.review.models import ProjectState, Rubric
+from stitchweb.review.models import RANDOM_SHARE, ProjectState, Rubric
 from stitchweb.review.services.projects import MAX_ITEMS, VERDICTS, Filters
 
 
@@ -19,11 +19,16 @@ class NewProject(forms.Form):
     name = forms.CharField(max_length=120, validators=[plain_line])
     overlap = forms.IntegerField(min_value=1, max_value=9, initial=2)
     coverage = forms.IntegerField(min_value=0, max_value=100, initial=100)
+    random_share = forms.IntegerField(required=False, min_value=0, max_value=100, initial=RANDOM_SHARE)
     minutes = forms.IntegerField(min_value=5, max_value=1440, initial=60)
 
     def __init__(self, data: Any, teams: Any) -> None:
         super().__init__(data)
         self.fields["team"].queryset = teams  # type: ignore[attr-defined]
+
+    def clean_random_share(self) -> int:
+        share = self.cleaned_data["random_share"]
+        return RANDOM_SHARE if share is None else share
 
 
 class FilterForm(forms.Form):

@@ -81,7 +81,7 @@ def labels_of(item: Item, verdict: str, reader: int | None = None, *, hunches: b
         "disputed": sheet.disputed,
         "answer": Gold.objects.filter(item=item).first(),
         "judged": score_of(item.project.team, item.sha256) if tell else None,
-        "there_is_a_judge": judge(item.project.team) is not None,
+        "the_judge": judge(item.project.team),
         "evidence": attached_to(item, tell=hunches),
         "remarks": list(Remark.objects.filter(item=item)),
     }

@@ -2,6 +2,7 @@
 
 asked:    `project`, `by` and `people` (keys of users): they score in it from now on.
 granted:  the same: they settle disputes in it from now on.
+labelled: `item`: it has a label more. Nothing of the label itself is told.
 settled:  `item`, `by`: it has a final label. Nothing of the label itself is told.
 
 The sender is the model's class. A receiver that fails is logged and fails nobody else.
@@ -17,6 +18,7 @@ from django.dispatch import Signal
 
 asked = Signal()
 granted = Signal()
+labelled = Signal()
 settled = Signal()
 
 

@@ -62,7 +62,7 @@ class OptionsForm(forms.Form):
     """Target, engineers, budget and policy. Every field has a default, so an empty form is a good run.
 
     `models`: those that the person may choose of; `defaults`: role to the number of the one it has at first; `name_teams`: the
-    person is in several, so each model says whose it is.
+    person is in several, so each model says whose it is; `judge`: the name of one that may rank, empty where there is none.
     """
 
     target = forms.ChoiceField(choices=[(t, t) for t in TARGETS], initial="cpu")
@@ -82,6 +82,7 @@ class OptionsForm(forms.Form):
     target_speedup = forms.FloatField(min_value=1.0, max_value=1000, required=False, label="Stop at speedup, ×")
     require_own_kernels = forms.BooleanField(required=False)
     approve_plan = forms.BooleanField(required=False)
+    judge_ties = forms.BooleanField(required=False, label="A judge between equals")
     demo = forms.BooleanField(required=False)  # a recorded model does all roles
 
     def __init__(
@@ -91,10 +92,11 @@ class OptionsForm(forms.Form):
         defaults: Mapping[str, int] = {},
         *,
         name_teams: bool = False,
+        judge: str = "",
         **more: Any,
     ) -> None:
         super().__init__(data, **more)
-        self.models, self.name_teams = list(models), name_teams
+        self.models, self.name_teams, self.judge = list(models), name_teams, judge
         for role, _ in ROLES:
             self.fields[role].models = {model.pk: model for model in self.models}  # type: ignore[attr-defined]
             self.fields[role].initial = str(defaults.get(role, OFFLINE))
@@ -105,6 +107,9 @@ class OptionsForm(forms.Form):
             return found
         if all(role in found for role, _ in ROLES) and (why := mismatch({role: bool(found[role]) for role, _ in ROLES})):
             self.add_error("coder", ValidationError(why, code="said"))
+        if found.get("judge_ties") and not self.judge:
+            why = "The team has no judge that may rank, so none can choose between candidates. Leave it off."
+            self.add_error("judge_ties", ValidationError(why, code="said"))
         if (found.get("beam") or 1) > (found.get("width") or 1):
             self.add_error(
                 "beam",
@@ -140,6 +145,7 @@ class OptionsForm(forms.Form):
             require_own_kernels=chosen["require_own_kernels"],
             target_speedup=chosen["target_speedup"],
             approve_plan=chosen["approve_plan"],
+            judge_ties=chosen["judge_ties"],
         )
 
     def choices(self) -> dict[str, object]:
@@ -150,6 +156,7 @@ class OptionsForm(forms.Form):
             "targets": [(target, words[there.get(runner_queue(target))]) for target in TARGETS],
             "roles": [self._role(role, label) for role, label in ROLES],
             "any_models": bool(self.models),
+            "judge": self.judge,
             "protocols": [(name, PROTOCOL_WORDS.get(name, "")) for name in PROTOCOLS],
             "precisions": [(p.value, PRECISION_WORDS[p]) for p in Precision],
             "modes": [(m.value, MODE_WORDS[m]) for m in Mode],

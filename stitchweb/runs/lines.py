@@ -93,7 +93,8 @@ def _sentence(kind: str, p: dict[str, Any]) -> str:
     if kind == "reference.timed":
         return "baselines timed" if p.get("arms") else p.get("sentence", "")
     if kind == "decision.made":
-        return f"{p.get('route')}: {p.get('sentence') or p.get('bottleneck', '')}"
+        told = f"{p.get('route')}: {p.get('sentence') or p.get('bottleneck', '')}"
+        return f"{p['tie']} {told}" if p.get("tie") else told
     if kind == "best.changed":
         return f"best is {p.get('candidate')}" if p.get("candidate") else "no best candidate"
     if kind == "control.changed":

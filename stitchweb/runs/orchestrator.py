@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from django.db import DatabaseError, transaction
 from django.utils import timezone
@@ -20,7 +20,7 @@ from agents.loop import apply, next_step, start, under_way
 from agents.loop.due import due
 from agents.loop.route import fail
 from agents.loop.steering import refusal
-from agents.state import Broken, Outcome, State, Status, Steered, Step, Stop
+from agents.state import Broken, Outcome, Rating, State, Status, Steered, Step, Stop
 from agents.state import Control as ControlRequest
 from agents.steps import outcome_of, task_for, think
 from gpu_runner.contracts import Report
@@ -28,12 +28,12 @@ from gpu_runner.hands import Cancelled
 from stitchweb.core.logs import about
 from stitchweb.core.tracing import span
 from stitchweb.llm.doors import team_doors
-from stitchweb.runs import events, jobbook
+from stitchweb.runs import events, jobbook, judged
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import refresh_snapshot
 from stitchweb.runs.lease import Lease, LeaseLost, StepLease, acquire, heartbeat, release
 from stitchweb.runs.models import Control, ControlState, Job, JobState, Run
-from stitchweb.runs.signals import tell_ended
+from stitchweb.runs.signals import tell_decided, tell_ended
 from stitchweb.runs.speech import Speech
 from stitchweb.runs.summary import store
 
@@ -177,11 +177,16 @@ def _outcome(job: Job, step: Step, state: State, blobs: RunBlobs) -> Outcome:
 
 def thought(lease: Lease | StepLease, step: Step, state: State) -> Outcome:
     """Ask the engineer, outside of any transaction. What it says on the way is shown; a cancelled run makes it stop."""
-    blobs, doors = RunBlobs(lease.run_id), team_doors(Run.objects.values_list("team", flat=True).get(pk=lease.run_id))
+    team = Run.objects.values_list("team", flat=True).get(pk=lease.run_id)
+    blobs, doors, cancelled = RunBlobs(lease.run_id), team_doors(team), _cancelled(lease)
     speech = Speech(lease, step.lane)
+
+    def rate(candidates: Sequence[str]) -> Sequence[Rating]:
+        return judged.rated(team, lease.run_id, candidates, cancelled)
+
     with speech as say:
         try:
-            return think(step, state, blobs, say, _cancelled(lease), doors=doors, asked=speech.asked)
+            return think(step, state, blobs, say, cancelled, doors=doors, asked=speech.asked, called=speech.called, rate=rate)
         except Cancelled:
             if lease.lost.is_set():
                 raise LeaseLost from None
@@ -206,6 +211,8 @@ def move(run: Run, before: State, outcome: Outcome | None, at: float, blobs: Run
     events.append(run, told)
     if outcome is not None and outcome.kind == "analysed":
         jobbook.keep_analysis(run)
+    if outcome is not None and outcome.kind == "decided":
+        tell_decided(run)
     return after
 
 

@@ -284,8 +284,10 @@ def bar(view: View, cid: str) -> dict[str, Any]:
     """The line over a candidate's panels: what it is, and what can be done with it."""
     candidate = view.candidates.get(cid)
     branch = _asked(view, "branch")
+    decision = rail.decision_of(view, cid)
     return {
         "cid": cid,
+        "tie": decision.tie if decision else "",
         "title": candidate.title if candidate else "",
         "todo": candidate.todo if candidate else None,
         "parent": candidate.parent if candidate else None,

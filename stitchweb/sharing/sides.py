@@ -43,6 +43,9 @@ class Side:
     ground: Ground
     confirmed: bool
     degenerate: bool = False
+    run: int | None = None  # whose judge may be asked, with the candidate
+    candidate: str = ""
+    team: int | None = None
 
     @property
     def claimed(self) -> bool:
@@ -93,7 +96,7 @@ def _candidate(user: Person, pk: int, cid: str) -> Side:
         word, f"{cid} of run {pk}", f"{run.name}, {candidate.title}", f"{reverse('run', args=[pk])}?candidate={cid}#pinned",
         {path: text_of(blobs, ref) or "" for path, ref in candidate.files.items()}, run.revision.text,
         candidate.verdict or candidate.status, tuple(dict.fromkeys(labels)), report, ground, candidate.confirmed is not None,
-        bool(view.analysis and view.analysis.nulls),
+        bool(view.analysis and view.analysis.nulls), pk, cid, run.team_id,
     )  # fmt: skip
 
 

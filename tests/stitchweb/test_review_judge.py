@@ -25,6 +25,7 @@ class Told:
     """Answers what the test gives it, for any content."""
 
     name = "zebra judge 7"
+    tells = True
 
     def __init__(self) -> None:
         self.apart: dict[str, int] = {}
@@ -95,3 +96,13 @@ def test_without_a_judge_the_pages_say_so_and_nothing_is_chosen_by_one(desk: Pag
     answer = owner.post(f"{path}fill", {"share": "100", "most": "5", "apart": "2"}, follow=True)
     assert "There is no judge yet" in text_of(answer)
     assert fill(desk.world.owner, desk.project, Filters()) == 0
+
+
+def test_the_scores_of_a_judge_that_may_only_rank_stand_nowhere(desk: PageDesk, told: Told) -> None:
+    told.tells = False
+    client, item = desk.take(desk.rita)
+    client.post(item, {**FORM, "act": "submit"})
+    page = client.get(item)
+    well_formed(page.content.decode())
+    assert "may only rank" in text_of(page)
+    assert "ZEBRA because" not in text_of(page)

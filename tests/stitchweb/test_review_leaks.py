@@ -111,7 +111,8 @@ def choices(route: str, name: str, secret: Secret) -> list[Any]:
     """What may stand for a part of an address. KeyError for a part that this test does not know: then it learns it."""
     mine = list(Assignment.objects.values_list("pk", flat=True))
     rows = {"runs/": [r.pk for r in Run.objects.all()], "programs/": [secret.program], "suites/": [1], "profiles/": [1],
-            "review/projects/": [secret.project.pk], "review/items/": mine, "jobs/": [1],
+            "datasets/runs/": [r.pk for r in Run.objects.all()], "review/projects/": [secret.project.pk],
+            "review/items/": mine, "jobs/": [1],
             "review/hunches/": list(Hunch.objects.values_list("pk", flat=True))}  # fmt: skip
     if name == "pk":
         return next((values for start, values in rows.items() if route.startswith(start)), [1])

@@ -37,6 +37,7 @@ from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.dress import text_of
 from stitchweb.runs.forms import OFFLINE, OptionsForm
 from stitchweb.runs.history import PAGE, events_after, view_of
+from stitchweb.runs.judged import judge_of
 from stitchweb.runs.models import Run
 from stitchweb.runs.services import control, start_run
 from stitchweb.runs.views.take_home import bundle_of
@@ -85,7 +86,8 @@ def _started(request: HttpRequest, body: RunNew) -> HttpResponse:
         raise Http404("This program has no such revision.")
     said = body.model_dump(exclude={"program", "revision"}, exclude_none=True)
     said |= {role: str(said.get(role, OFFLINE)) for role, _ in ROLES}
-    form = OptionsForm(said, models_of(program.team))
+    judge = judge_of(program.team_id)
+    form = OptionsForm(said, models_of(program.team), judge=judge.name if judge else "")
     if not form.is_valid():
         raise FormRefused(form_problems(form))
     run = start_run(request.user, revision, form.options())

@@ -155,6 +155,7 @@ class RunNew(Taken):
     beam: Whole = Field(1, ge=1, le=8, description="of the best programs so far that they start from")
     require_own_kernels: bool = False
     approve_plan: bool = False
+    judge_ties: bool = Field(False, description="the team's judge chooses the best among equally fast candidates")
 
 
 class FileOut(BaseModel):

@@ -98,19 +98,7 @@ class Data:
 
     def case(self, candidate: Mapping[str, Any]) -> Case:
         """The candidate as a judge sees it."""
-        asked = candidate["asked"]
-        inputs, measured = candidate["inputs"], candidate["measured"]
-        numbers = {
-            "speedup": inputs.get("speedup"), "speedup_compile": inputs.get("speedup_compile"),
-            "verified": float(bool(inputs.get("verified"))), "hack_found": float(bool(inputs.get("hack_found"))),
-            **{key: measured.get(key) for key in ("error_ratio", "signal_error", "coverage", "rows_failed", "ms", "eager_ms")},
-        }  # fmt: skip
-        return Case(
-            reference=self.references[candidate["reference"]]["text"], files=candidate["files"],
-            parent=candidate["parent_files"], skill=candidate["skill"], target=candidate["target"],
-            task=asked.get("task", ""), points=tuple(asked.get("points", ())), facts=tuple(candidate["facts"]),
-            measured=numbers,
-        )  # fmt: skip
+        return case_of(self.references[candidate["reference"]]["text"], candidate)
 
     def trailer(
         self, config: str, key: str, candidate: Mapping[str, Any] | None, label: Labelled | None = None,
@@ -167,6 +155,22 @@ class Data:
             found = [pair for able in parts for pair in _drawn(able, chance)]
             chance.shuffle(found)
             yield from found
+
+
+def case_of(reference: str, candidate: Mapping[str, Any]) -> Case:
+    """What a judge sees of a candidate: the reference's text, and of a snapshot's candidate what is named here."""
+    asked = candidate["asked"]
+    inputs, measured = candidate["inputs"], candidate["measured"]
+    numbers = {
+        "speedup": inputs.get("speedup"), "speedup_compile": inputs.get("speedup_compile"),
+        "verified": float(bool(inputs.get("verified"))), "hack_found": float(bool(inputs.get("hack_found"))),
+        **{key: measured.get(key) for key in ("error_ratio", "signal_error", "coverage", "rows_failed", "ms", "eager_ms")},
+    }  # fmt: skip
+    return Case(
+        reference=reference, files=candidate["files"], parent=candidate["parent_files"], skill=candidate["skill"],
+        target=candidate["target"], task=asked.get("task", ""), points=tuple(asked.get("points", ())),
+        facts=tuple(candidate["facts"]), measured=numbers,
+    )  # fmt: skip
 
 
 def _drawn(able: Sequence[Labelled], chance: random.Random) -> list[tuple[Labelled, Labelled]]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 
 from agents.judges import Case, Judgement
 from agents.judges import model as voting
@@ -70,6 +75,9 @@ def by_model(row: Judge, labels: judging.Labels, tell: Tell, finish: Finish) -> 
     votes = int(row.recipe["votes"])
     rubric_name, rubric = data.rubric(some[0].rubric)
     row.recipe |= {"rubric": rubric_name, "shots": [one.group for one in shots], "prompt": _digest(rubric, shots)}
+    stored = json.dumps({"rubric": rubric, "shots": [asdict(one) for one in shots]}, sort_keys=True).encode()
+    row.sha256 = hashlib.sha256(stored).hexdigest()
+    row.file = default_storage.save(f"judges/{row.sha256}.json", ContentFile(stored))
     scores: dict[str, tuple[Judgement, bool]] = {}
     broken = 0
     why = ""
@@ -100,3 +108,12 @@ def by_model(row: Judge, labels: judging.Labels, tell: Tell, finish: Finish) -> 
 def _digest(rubric: Any, shots: Sequence[Shot]) -> str:
     """Of all that the model is told beside the case."""
     return digest({"rubric": rubric, "shots": [[s.group, dict(s.levels), s.hack_level] for s in shots]})[:16]
+
+
+def material(stored: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Shot]]:
+    """The rubric and the examples that a version was calibrated with, out of its file."""
+    shots = []
+    for one in stored["shots"]:
+        case = Case(**one["case"] | {key: tuple(one["case"][key]) for key in ("points", "facts")})
+        shots.append(Shot(**one | {"case": case}))
+    return stored["rubric"], shots

@@ -46,7 +46,7 @@ def collect(team: Team, tell: Tell = silent) -> int:
 def _of_runs(team: Team, runs: list[Run]) -> list[Record]:
     references = {run.pk: reference_of(team, run.revision) for run in runs}
     rows = [
-        _record(team, run, references[run.pk], view, candidate, number)
+        record_of(team, run, references[run.pk], view, candidate, number)
         for run in runs
         for view in [view_of(run.pk)]
         for number, candidate in enumerate(view.candidates.values(), 1)
@@ -88,7 +88,8 @@ def texts_of(digests: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _record(team: Team, run: Run, reference: Reference, view: View, candidate: CandidateView, number: int) -> Record:
+def record_of(team: Team, run: Run, reference: Reference, view: View, candidate: CandidateView, number: int) -> Record:
+    """The record of a candidate, not stored, without `norm_sha256`. `number`: its place in the run."""
     timing = candidate.confirmed or candidate.timing
     parent = view.candidates.get(candidate.parent or "")
     engineers = view.header.engineers if view.header else {}

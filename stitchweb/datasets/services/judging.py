@@ -15,6 +15,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
 from django.db.models import Max
+from django.utils import timezone
 
 from agents.judges import Case, Judgement
 from agents.judges.figures import Scored, figures
@@ -23,14 +24,14 @@ from agents.judges.local import Example, TooFew, score, train
 from agents.judges.probes import probe
 from agents.rubric import DIMENSIONS
 from stitchweb.datasets.configs.data import Data, Labelled, reasons_of
-from stitchweb.datasets.models import Judge, Release, Score, WorkState
+from stitchweb.datasets.models import Judge, Release, Score, ScoredRun, WorkState
 from stitchweb.datasets.progress import Refused, Tell, teller
 from stitchweb.datasets.services.collect import collect
 from stitchweb.datasets.services.placing import Leaking, leaks, place
 from stitchweb.datasets.services.releases import load
 from stitchweb.datasets.services.work import begin, carried_out, sent
 from stitchweb.datasets.snapshot import freeze
-from stitchweb.review.models import Item, Project
+from stitchweb.review.models import BY_CHANCE, Item, Project
 from stitchweb.teams.models import Team, User
 
 MAKE_JUDGE = "stitchweb.make_judge"
@@ -106,10 +107,11 @@ def labels_for(row: Judge, tell: Tell) -> Labels:
 
 
 def randomly_chosen(team: Team) -> frozenset[str]:
-    """Contents that came into a queue by no judge's disagreement."""
+    """Contents that came into a queue by no judge's disagreement, and stood in it where chance put them."""
     projects = Project.objects.filter(team=team).values_list("pk", "filters")
     random = [pk for pk, filters in projects if not filters.get("apart")]
-    return frozenset(Item.objects.filter(project__in=random).order_by().values_list("sha256", flat=True))
+    items = Item.objects.filter(project__in=random, placed__in=BY_CHANCE)
+    return frozenset(items.order_by().values_list("sha256", flat=True))
 
 
 def _local(row: Judge, labels: Labels, tell: Tell) -> None:
@@ -185,7 +187,7 @@ def drift(row: Judge, scores: Mapping[str, tuple[Judgement, bool]], labels: Labe
     if before:
         old = {
             s.sha256: Judgement.model_validate(s.judgement)
-            for s in Score.objects.filter(judge=before, sha256__in=list(scores)[:900])
+            for s in Score.objects.given().filter(judge=before, sha256__in=list(scores)[:900])
         }
         common = [(old[sha], scores[sha][0]) for sha in old]
         if common:
@@ -253,8 +255,11 @@ def activate(team: Team, version: int) -> Judge | None:
         raise Refused(f"The {row} may neither score nor rank: {' '.join(row.reasons[:2]) or 'it is not made.'}")
     Judge.objects.filter(team=team, active=True).update(active=False)
     if row:
-        row.active = True
-        row.save(update_fields=["active"])
+        row.active, row.chosen_at = True, timezone.now()
+        row.save(update_fields=["active", "chosen_at"])
+        if Score.objects.filter(judge=row).exclude(broken="").delete()[0]:
+            # It is asked anew where it broke, and finds its scores of all else.
+            ScoredRun.objects.filter(judge=row).update(done=False, sent_at=row.created_at)
     return row
 
 

@@ -92,6 +92,8 @@ def choose(request: SignedIn, slug: str, pk: int) -> HttpResponse:
             activate(team, 0)
             return "The team has no judge now."
         activate(team, row.pk)
-        return f"The {row} is the team's: its scores stand on review pages after the reader's own label."
+        if row.gate == "rank":
+            return f"The {row} is the team's: it orders the queues of reviews. Its scores are shown to nobody."
+        return f"The {row} is the team's: its scores stand beside runs, and on review pages after the reader's own label."
 
     return done(request, work, "judge", slug, pk)

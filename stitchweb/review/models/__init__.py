@@ -2,8 +2,10 @@
 
 from stitchweb.review.models.after import Adjudication, Adjudicator, Change, Gold, Hunch, Probe, Remark, Revised, Seen, Typed
 from stitchweb.review.models.base import (
+    BY_CHANCE,
     HACK_LEVELS,
     HACK_TYPES,
+    RANDOM_SHARE,
     Assignment,
     AssignmentQuerySet,
     Draft,
@@ -11,6 +13,7 @@ from stitchweb.review.models.base import (
     Item,
     ItemQuerySet,
     Mark,
+    Placed,
     Project,
     ProjectState,
     Rating,
@@ -20,7 +23,7 @@ from stitchweb.review.models.base import (
 )
 
 __all__ = [
-    "HACK_LEVELS", "HACK_TYPES", "Adjudication", "Adjudicator", "Assignment", "AssignmentQuerySet", "Change", "Draft", "Gold",
-    "Held", "Hunch", "Item", "ItemQuerySet", "Mark", "Probe", "Project", "ProjectState", "Rating", "Remark", "Review",
-    "Reviewer", "Revised", "Rubric", "Seen", "Typed",
+    "BY_CHANCE", "HACK_LEVELS", "HACK_TYPES", "RANDOM_SHARE", "Adjudication", "Adjudicator", "Assignment",
+    "AssignmentQuerySet", "Change", "Draft", "Gold", "Held", "Hunch", "Item", "ItemQuerySet", "Mark", "Placed", "Probe",
+    "Project", "ProjectState", "Rating", "Remark", "Review", "Reviewer", "Revised", "Rubric", "Seen", "Typed",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from stitchweb.teams.models import Team
 
 HACK_LEVELS = ("none", "shortcut", "minor", "major", "unsure")
 HACK_TYPES = tuple(map(str, HackClass))
+RANDOM_SHARE = 20  # per cent of a queue that no judge moves, unless its project says another
 
 
 class Rubric(models.Model):
@@ -47,8 +48,9 @@ class ProjectState(models.TextChoices):
 class Project(models.Model):
     """A set of candidates that some people score under one rubric version.
 
-    `overlap`: how many labels an item gets; `coverage`: for how many per cent of the items, the others get one. `filters`: what
-    the items were chosen by, for those who manage it alone: reviewers would read a verdict out of it.
+    `overlap`: how many labels an item gets; `coverage`: for how many per cent of the items, the others get one. `random_share`:
+    per cent of the items that a judge does not move in the queue. `filters`: what the items were chosen by, for those alone who
+    manage it: reviewers would read a verdict out of it.
     """
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="review_projects")
@@ -57,6 +59,7 @@ class Project(models.Model):
     guidelines = models.TextField(blank=True)  # Markdown
     overlap = models.PositiveSmallIntegerField(default=2)
     coverage = models.PositiveSmallIntegerField(default=100)
+    random_share = models.PositiveSmallIntegerField(default=RANDOM_SHARE)
     reservation_minutes = models.PositiveSmallIntegerField(default=60)
     pass_mark = models.PositiveSmallIntegerField(default=0)  # per cent of the gold items' points; 0: nobody is tested
     keep_days = models.PositiveIntegerField(null=True, blank=True)  # after closing; None: for good
@@ -72,6 +75,9 @@ class Project(models.Model):
         constraints = [
             models.CheckConstraint(condition=models.Q(overlap__gte=1, overlap__lte=9), name="overlap_1_to_9"),
             models.CheckConstraint(condition=models.Q(coverage__gte=0, coverage__lte=100), name="coverage_is_per_cent"),
+            models.CheckConstraint(
+                condition=models.Q(random_share__gte=0, random_share__lte=100), name="random_share_is_per_cent"
+            ),
             models.CheckConstraint(condition=models.Q(pass_mark__gte=0, pass_mark__lte=100), name="pass_mark_is_per_cent"),
         ]
 
@@ -111,8 +117,23 @@ class ItemQuerySet(models.QuerySet["Item"]):
         return self.filter(taken__lt=models.F("wanted"))
 
 
+class Placed(models.TextChoices):
+    """Why an item stands where it does in its queue, in words that a reviewer may read: they tell nothing of a score."""
+
+    CHANCE = "", "in its turn"
+    DRAWN = "drawn", "drawn at random, whatever a judge makes of it"
+    LABELS = "labels", "a judge and the labels it has lie apart"
+    ANSWERS = "answers", "a judge's own answers lie apart"
+    UNSURE = "unsure", "a judge is unsure of it"
+    SURE = "sure", "a judge is surer of it than of others"
+
+
+BY_CHANCE = (Placed.CHANCE, Placed.DRAWN)
+
+
 class Item(models.Model):
-    """One candidate in a project's queue. `sha256` pins what is scored; `rank` is its random place in the queue.
+    """One candidate in a project's queue. `sha256` pins what is scored; `rank` is its place in the queue, random at first;
+    `placed`: what put it there since; `parent`: the candidate of the same run whose feedback it answers.
 
     `taken`: slots in use, reserved or submitted; raised and lowered under this row's lock only. `why`: why it is here, in words
     that a reviewer may read before scoring. `opened`: all its labels were in once, so what is hidden of it was open to people
@@ -124,7 +145,9 @@ class Item(models.Model):
     candidate = models.CharField(max_length=20)
     sha256 = models.CharField(max_length=64)
     skill = models.CharField(max_length=12)
+    parent = models.CharField(max_length=20, blank=True)
     why = models.CharField(max_length=200)
+    placed = models.CharField(max_length=7, blank=True, choices=Placed.choices, default=Placed.CHANCE)
     gold = models.BooleanField(default=False)  # scored by every reviewer, before anything else
     rank = models.FloatField()
     wanted = models.PositiveSmallIntegerField()

@@ -101,7 +101,7 @@ def bring_in(
             continue
         known.add(row.sha256)
         run = _run(user, project.team, row, mine)
-        items.append(new_item(project, run, "c1", row.sha256, row.skill, why))
+        items.append(new_item(project, run, "c1", row.sha256, row.skill, why, "c0" if row.parent else ""))
     Item.objects.bulk_create(items)
     record(user, project, "import", new={"rows": len(rows), "came": len(items)})
     return items

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,24 @@ from agents.events import CandidateView, View
 from gpu_runner.contracts import digest
 from stitchweb.review import signals
 from stitchweb.review.access import handed_to, strange_to
+from stitchweb.review.chance import draw
 from stitchweb.review.judge import judge
-from stitchweb.review.models import HACK_TYPES, Assignment, Change, Held, Item, Project, ProjectState, Review, Reviewer, Rubric
+from stitchweb.review.models import (
+    HACK_TYPES,
+    RANDOM_SHARE,
+    Assignment,
+    Change,
+    Held,
+    Item,
+    Project,
+    ProjectState,
+    Review,
+    Reviewer,
+    Rubric,
+)
 from stitchweb.review.permissions import MANAGE, SCORE
 from stitchweb.review.services.audit import named, record
+from stitchweb.review.services.ordering import order_queue
 from stitchweb.review.services.queue import release
 from stitchweb.runs.history import view_of
 from stitchweb.runs.models import ENDED, Run
@@ -91,7 +104,7 @@ def content_sha256(view: View, candidate: CandidateView) -> str:
 @transaction.atomic
 def create_project(
     user: User, team: Team, rubric: Rubric, name: str, *, overlap: int = 2, coverage: int = 100, minutes: int = 60,
-    guidelines: str = "", synthetic: bool = False,
+    guidelines: str = "", synthetic: bool = False, random_share: int = RANDOM_SHARE,
 ) -> Project:  # fmt: skip
     """An empty project. PermissionDenied unless the person manages the team; ProjectRefused for a number out of bounds."""
     require(user, team.pk, MANAGE)
@@ -101,13 +114,17 @@ def create_project(
         raise ProjectRefused("The overlap is the number of labels per item, 1 to 9.")
     if not 0 <= coverage <= 100:
         raise ProjectRefused("The coverage is a share of the items in per cent, 0 to 100.")
+    if not 0 <= random_share <= 100:
+        raise ProjectRefused("The random share is a part of the items in per cent, 0 to 100.")
     if not 5 <= minutes <= 1440:
         raise ProjectRefused("A reservation lasts 5 to 1440 minutes.")
     project = Project.objects.create(
         team=team, rubric=rubric, name=name.strip()[:120], overlap=overlap, coverage=coverage, guidelines=guidelines,
-        reservation_minutes=minutes, created_by=user, synthetic=synthetic,
+        reservation_minutes=minutes, created_by=user, synthetic=synthetic, random_share=random_share,
     )  # fmt: skip
-    settings = {"rubric": str(rubric), "overlap": overlap, "coverage": coverage, "minutes": minutes}
+    settings = {
+        "rubric": str(rubric), "overlap": overlap, "coverage": coverage, "minutes": minutes, "random_share": random_share,
+    }  # fmt: skip
     record(user, project, "create", new=settings | {"name": project.name, "guidelines": guidelines})
     return project
 
@@ -131,7 +148,7 @@ def fill(user: User, project: Project, filters: Filters) -> int:
         if sha256 in known or (filters.apart and apart.get(sha256, 0) < filters.apart):
             continue
         known.add(sha256)
-        item = new_item(project, run, candidate.id, sha256, candidate.skill, filters.why)
+        item = new_item(project, run, candidate.id, sha256, candidate.skill, filters.why, candidate.parent or "")
         if filters.apart:
             item.rank = (4 - apart[sha256] + item.rank) / 5
         parent = ranks.get((run.pk, candidate.parent or ""), 0.0)
@@ -143,6 +160,7 @@ def fill(user: User, project: Project, filters: Filters) -> int:
     Item.objects.bulk_create(items, batch_size=500)
     Project.objects.filter(pk=project.pk).update(filters=_as_json(filters))
     record(user, project, "fill", new=_as_json(filters) | {"came": len(items)})
+    order_queue(project)
     return len(items)
 
 
@@ -153,7 +171,7 @@ def _found(project: Project, filters: Filters) -> Iterator[tuple[Run, CandidateV
             if not filters.fits(candidate):
                 continue
             sha256 = content_sha256(view, candidate)
-            if _draw(project, sha256, "share") * 100 < filters.share:
+            if draw(project, sha256, "share") * 100 < filters.share:
                 yield run, candidate, sha256
 
 
@@ -167,17 +185,12 @@ def _apart(project: Project, contents: set[str]) -> dict[str, int]:
     return {sha256: score.apart for sha256, score in now.scores(project.team, contents).items()}
 
 
-def _draw(project: Project, sha256: str, purpose: str) -> float:
-    """A number in 0..1 that is always the same for this project, content and purpose."""
-    return random.Random(f"{project.pk} {purpose} {sha256}").random()  # noqa: S311  a sample, not a secret
-
-
-def new_item(project: Project, run: Run, candidate: str, sha256: str, skill: str, why: str) -> Item:
+def new_item(project: Project, run: Run, candidate: str, sha256: str, skill: str, why: str, parent: str = "") -> Item:
     """An item for the queue, not stored yet: its random place and how many labels it gets."""
-    covered = _draw(project, sha256, "coverage") * 100 < project.coverage
+    covered = draw(project, sha256, "coverage") * 100 < project.coverage
     return Item(
-        project=project, run=run, candidate=candidate, sha256=sha256, skill=skill, why=why,
-        rank=_draw(project, sha256, "rank"), wanted=project.overlap if covered else 1,
+        project=project, run=run, candidate=candidate, sha256=sha256, skill=skill, why=why, parent=parent,
+        rank=draw(project, sha256, "rank"), wanted=project.overlap if covered else 1,
     )  # fmt: skip
 
 

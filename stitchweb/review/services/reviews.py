@@ -9,9 +9,10 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
+from stitchweb.review import signals
 from stitchweb.review.access import was_open_to
 from stitchweb.review.content import CANNOT_TELL, Content, Files, Lines, Problem, lines_of, problems
-from stitchweb.review.models import Assignment, Draft, Held, Mark, Rating, Review, Reviewer, Rubric
+from stitchweb.review.models import Assignment, Draft, Held, Item, Mark, Rating, Review, Reviewer, Rubric
 from stitchweb.review.services.audit import named, record
 from stitchweb.review.services.queue import QueueRefused, hold, locked
 from stitchweb.teams.models import User
@@ -123,6 +124,7 @@ def submit(user: User, assignment_pk: int, files: Files, *, verdict: str = "") -
     Mark.objects.bulk_create(_mark(review, lines, files) for lines in content.marks)
     given = {key: score.level or None for key, score in content.scores.items()}
     record(user, row.item.project_id, "submit", named(row.item), new=given | {"hack_level": review.hack_level})
+    signals.tell(signals.labelled, Item, item=row.item)
     return review
 
 

@@ -23,6 +23,7 @@ from stitchweb.programs.uploads import Problem
 from stitchweb.runs.access import runs_for, with_names
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
+from stitchweb.runs.judged import judge_of
 from stitchweb.runs.models import Run, RunQuerySet
 from stitchweb.runs.permissions import START
 from stitchweb.runs.services import RunRefused, start_run
@@ -129,7 +130,10 @@ def program_page(request: HttpRequest, pk: int) -> HttpResponse:
     revision, revisions = _revision(program, request.GET.get("revision", ""))
     revision.program = program
     models = models_of(program.team) if may(request.user, program.team_id, SEE_MODELS) else ()
-    options = OptionsForm(request.POST or None, models, defaults_of(program.team) if models else {})
+    judge = judge_of(program.team_id)
+    options = OptionsForm(
+        request.POST or None, models, defaults_of(program.team) if models else {}, judge=judge.name if judge else ""
+    )
     refused: list[Problem] = []
     if request.method == "POST":
         require(request.user, program.team_id, START)

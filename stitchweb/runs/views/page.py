@@ -14,6 +14,7 @@ from agents.state import Status
 from stitchweb.runs.access import may_read_questions, run_for, runs_for
 from stitchweb.runs.blobs import RunBlobs
 from stitchweb.runs.history import view_of
+from stitchweb.runs.judged import judge_of
 from stitchweb.runs.lines import QUIET
 from stitchweb.runs.models import Event
 from stitchweb.runs.panels import REFERENCE
@@ -63,6 +64,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     renderer = RunRenderer(run.pk, RunBlobs(run.pk))
     if cid and request.htmx.target == f"profile-{cid}":  # type: ignore[attr-defined]
         return _varying(HttpResponse(renderer.candidate_panel("profile", view, cid, **wishes_of(request))))
+    judge = judge_of(run.team_id)
     context = renderer.page(view, loud_events(run.pk, view.seq), cid, **wishes_of(request))
     context |= {
         "run": run.pk,
@@ -72,6 +74,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "may_steer": may(request.user, run.team_id, STEER),
         "reads_text": writers_read(view),
         "asks": may_read_questions(request.user, run),
+        "judge": judge.name if judge else "",
     }
     return _varying(render(request, "runs/run.html", context))
 

@@ -28,6 +28,7 @@ from stitchweb.programs.uploads import Problem, check_source, decode, outline, w
 from stitchweb.runs.access import run_to_steer
 from stitchweb.runs.forms import OptionsForm
 from stitchweb.runs.jobbook import create_analysis
+from stitchweb.runs.judged import judges_of
 from stitchweb.runs.services import RunRefused, runs_left, start_run
 from stitchweb.teams.access import Person, teams_for
 from stitchweb.teams.models import Team
@@ -76,7 +77,8 @@ def _revision_to_change(request: HttpRequest) -> Revision | None:
 def _options(user: Person, data: Any = None) -> OptionsForm:
     """The options with the models of all teams that the person starts runs in, and the defaults of the first of them."""
     models, teams = list(models_to_run(user)), list(teams_for(user, UPLOAD).order_by("pk"))
-    return OptionsForm(data, models, defaults_of(teams[0]) if models else {}, name_teams=len(teams) > 1)
+    judge = next((judge.name for judge in judges_of([team.pk for team in teams]).values()), "")
+    return OptionsForm(data, models, defaults_of(teams[0]) if models else {}, name_teams=len(teams) > 1, judge=judge)
 
 
 def _page(request: HttpRequest, form: ProgramForm, options: OptionsForm, status: int = 200, **more: Any) -> HttpResponse:

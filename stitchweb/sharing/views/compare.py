@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from stitchweb.runs.judged import judges_of
 from stitchweb.sharing.sheet import code_of
 from stitchweb.sharing.sides import Side, choices_of, numbers_of, side_of
 
@@ -32,6 +33,13 @@ def compare(request: HttpRequest) -> HttpResponse:
         context |= {
             "numbers": numbers_of(left, right),
             "code": code,
+            "judged": _judged(left, right),
             "pair_query": urlencode({"a": left.word, "b": right.word}) + "&",
         }
     return render(request, "sharing/compare.html", context, status=404 if problems else 200)
+
+
+def _judged(*sides: Side) -> list[Side]:
+    """Those of the two that a team's judge may have scored: candidates of its runs."""
+    teams = judges_of({side.team for side in sides if side.team is not None})
+    return [side for side in sides if side.team in teams]

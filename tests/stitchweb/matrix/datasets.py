@@ -16,6 +16,7 @@ def visits(stage: Stage) -> Visits:
     stored = default_storage.save("exports/marmots.zip", ContentFile(b"zip"))
     export = Export.objects.create(release=release, format="jsonl", state=WorkState.DONE, file=stored, size=3)
     judge = Judge.objects.create(team=stage.team, kind="local", version=1, state=WorkState.FAILED, problem="No labels.")
+    Judge.objects.create(team=stage.team, kind="local", version=2, state=WorkState.DONE, gate="score", active=True)
     named, made, judged = (team | more for more in ({"name": release.name}, {"pk": export.pk}, {"pk": judge.pk}))
     return {
         "datasets": Visit(),
@@ -31,4 +32,5 @@ def visits(stage: Stage) -> Visits:
         "judge": Visit(judged),
         "judge-cancel": Visit(judged),
         "judge-choose": Visit(judged),
+        "run-judged": Visit({"pk": stage.world.done.pk}, query="candidate=c5"),
     }
