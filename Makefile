@@ -4,9 +4,11 @@
 PYTHON_BIN := .venv/bin/python
 PIN_HASH   := $(shell cat requirements.txt constraints.txt tools/venv.sh | sha256sum | cut -c1-16)
 DEV_HASH   := $(shell cat requirements.txt requirements-dev.txt constraints.txt tools/venv.sh | sha256sum | cut -c1-16)
+TRAIN_HASH := $(shell cat requirements.txt requirements-train.txt constraints.txt tools/venv.sh 2>/dev/null | sha256sum | cut -c1-16)
 # A stamp carries the hash of what was installed: a checkout of other pins finds no stamp and installs.
 RUN_READY  := .venv/.run-$(PIN_HASH)
 DEV_READY  := .venv/.dev-$(DEV_HASH)
+TRAIN_READY := .venv/.train-$(TRAIN_HASH)
 PYTEST     := $(PYTHON_BIN) -m pytest
 OF_SITE    := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py
 OF_HANDS   := tests/agents tests/gpu_runner tests/hacks tests/e2e
@@ -15,8 +17,8 @@ ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_re
               tests/stitchweb/test_sharing_search.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run up setup setup-dev browser postgresql test test-scaled test-slow test-gpu lint lint-python lint-types lint-imports \
-        lint-templates lint-django lint-docs format audit bench screens lock licences gallery model-servers clean distclean
+.PHONY: help run up setup setup-dev setup-train browser postgresql test test-scaled test-slow test-gpu lint lint-python lint-types \
+        lint-imports lint-templates lint-django lint-docs format audit bench screens lock licences gallery model-servers clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +29,8 @@ run: $(RUN_READY) ## start everything on this machine and print a login link; Ct
 setup: $(RUN_READY) ## only the virtual environment that `make run` needs
 
 setup-dev: $(DEV_READY) ## the virtual environment of tests and checks
+
+setup-train: $(TRAIN_READY) ## what training needs beside it: trl and what it brings (docs/training.md)
 
 # The site's tests run two at a time; those of the hands one at a time, for they measure and count what sandboxes leave. What a
 # database does under several people is tested on both databases. Status 5: ARGS selects none of them.
@@ -119,3 +123,6 @@ $(RUN_READY):
 
 $(DEV_READY):
 	@sh tools/venv.sh $@ requirements-dev.txt
+
+$(TRAIN_READY):
+	@sh tools/venv.sh $@ requirements-train.txt

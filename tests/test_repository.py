@@ -30,7 +30,8 @@ def test_the_brain_and_the_hands_load_no_framework_and_no_torch(package: str) ->
     program = f"""
 import importlib, pkgutil, sys
 import {package}
-apart = ("gpu_runner.child", "gpu_runner.worker")  # inside the sandbox; the one user of Celery
+# Inside the sandbox; the one user of Celery; a trainer's process.
+apart = ("gpu_runner.child", "gpu_runner.worker", "agents.training.learning")
 for module in pkgutil.walk_packages({package}.__path__, "{package}."):
     if not module.name.startswith(apart) and not module.name.endswith("__main__"):
         importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""`python -m agents.training run | serve | tasks | recipes | verl-rows`: training without Django, for hosts with GPUs."""
+"""`python -m agents.training run | serve | tasks | …`: training without Django, for hosts with GPUs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from agents.training import command
+from agents.training import command, curve
 from agents.training.service import command as service
 from agents.training.tasks import command as tasks
 from agents.training.verl import rows as verl_rows
@@ -15,7 +15,7 @@ from agents.training.verl import rows as verl_rows
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit status."""
     parser = argparse.ArgumentParser(prog="python -m agents.training", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run | serve | tasks | recipes | verl-rows")
+    commands = parser.add_subparsers(required=True, metavar="run | serve | tasks | recipes | curve | verl-rows")
     run = commands.add_parser("run", help="train by a recipe", description=command.work.__doc__)
     command.add_arguments(run)
     run.set_defaults(work=command.work)
@@ -24,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     serve = commands.add_parser("serve", help="the reward service alone", description=service.run.__doc__)
     service.add_arguments(serve)
     serve.set_defaults(work=service.run)
+    drawn = commands.add_parser("curve", help="draw recorded runs", description=curve.run.__doc__)
+    curve.add_arguments(drawn)
+    drawn.set_defaults(work=curve.run)
     made = commands.add_parser("tasks", help="compose new references to train on", description=tasks.run.__doc__)
     tasks.add_arguments(made)
     made.set_defaults(work=tasks.run)

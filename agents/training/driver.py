@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agents.training import toy
-from agents.training.job import DONE, FAILED, SAID, STEP, Job
+from agents.training.job import DONE, FAILED, KEPT_ROWS, SAID, STEP, Job
 from agents.training.judge import synthetic_judge
 from agents.training.recipe import TINY, Recipe, Stage
 from agents.training.record import header
@@ -76,14 +76,13 @@ def run(given: Given) -> Path:
                     role=recipe.role, stage=stage, model=recipe.model, start=start, rows=str(out / f"{stage.data}.jsonl"),
                     out=str(folder), door=door, seed=given.seed, cpu=given.cpu,
                 )  # fmt: skip
-                given.say(
-                    f"Stage {number} of {len(recipe.stages)}: {stage.name} ({stage.kind} on {len(rows[stage.data])} rows)"
-                )
-                start = _stage(given, job, folder, curve, began)
-                for path in {door} - {""}:
-                    _line(curve, {"kind": "service", "stage": stage.name, **Client.at(Path(path)).health()})
+                count = len(rows[stage.data])
+                given.say(f"Stage {number} of {len(recipe.stages)}: {stage.name} ({stage.kind} on {count} rows)")
+                start = _stage(given, job, curve, began)
+                if door:
+                    _line(curve, {"kind": "service", "stage": stage.name, **Client.at(Path(door)).health()})
     except OSError as error:
-        raise RunFailed(f"The folder {out} cannot be written: {error.strerror or error}.") from error
+        raise RunFailed(f"The run in {out} cannot go on: {error}.") from error
     except NoService as error:
         raise RunFailed(str(error)) from error
     return Path(start)
@@ -182,16 +181,33 @@ def arguments_of(terms: Terms) -> list[str]:
     ]  # fmt: skip
 
 
-def _stage(given: Given, job: Job, folder: Path, curve: TextIO, began: float) -> str:
-    """One trainer to its end; the folder of its model."""
-    (folder / "job.json").write_text(job.model_dump_json(indent=1), encoding="utf-8")
-    log = folder / "trainer.log"
+def _stage(given: Given, job: Job, curve: TextIO, began: float) -> str:
+    """A stage to its end; the folder of its model. What rejection samples is fine-tuned on by another process, for one samples
+    and as many learn as there are GPUs."""
+    if job.stage.kind == "rejection":
+        kept = Path(job.out) / KEPT_ROWS
+        _process(given, job, "sampling", kept, curve, began)
+        learning = job.stage.model_copy(update={"kind": "sft", "reward": None})
+        job = job.model_copy(update={"stage": learning, "rows": str(kept), "door": ""})
+    _process(given, job, "trainer", job.made, curve, began, given.recipe.launch.processes)
+    return str(job.made)
+
+
+def _process(
+    given: Given, job: Job, name: str, makes: Path, curve: TextIO, began: float, processes: int = 1
+) -> None:  # fmt: skip
+    """One trainer to its end. RunFailed where it does not make what it is there for."""
+    place, log = Path(job.out) / f"{name}.json", Path(job.out) / f"{name}.log"
+    place.write_text(job.model_dump_json(indent=1), encoding="utf-8")
     failure = ""
     with log.open("ab") as words:
         child = subprocess.Popen(
-            trainer(given, folder / "job.json"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
-            start_new_session=True, text=False,
-        )  # fmt: skip
+            trainer(given, place, processes),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            start_new_session=True,
+        )
         try:
             for raw in child.stdout or ():
                 line = _read(raw)
@@ -199,7 +215,7 @@ def _stage(given: Given, job: Job, folder: Path, curve: TextIO, began: float) ->
                     continue
                 at = round(time.monotonic() - began, 2)
                 if line["kind"] == FAILED:
-                    failure = str(line["sentence"])
+                    failure = failure or str(line["sentence"])
                 elif line["kind"] == STEP:
                     _line(curve, line | {"at": at})
                     given.say(f"[{at:6.1f} s] {sentence(line)}")
@@ -208,25 +224,16 @@ def _stage(given: Given, job: Job, folder: Path, curve: TextIO, began: float) ->
             status = child.wait()
         finally:
             end(child)
-    if status != 0 or not job.made.is_dir():
+    if status != 0 or not makes.exists():
         raise RunFailed(failure or f"The stage {job.stage.name} ended with status {status}: {last_words(log)} (whole: {log})")
-    return str(job.made)
 
 
-def trainer(given: Given, job: Path) -> list[str]:
+def trainer(given: Given, job: Path, processes: int = 1) -> list[str]:
     """The command of a trainer: a process, or one per GPU under accelerate."""
-    launch = given.recipe.launch
-    seen = ["env", f"CUDA_VISIBLE_DEVICES={launch.devices}"] if launch.devices else []
-    many = [
-        "-m",
-        "accelerate.commands.launch",
-        "--multi_gpu",
-        "--num_processes",
-        str(launch.processes),
-        "--mixed_precision",
-        "bf16",
-    ]
-    return [*seen, sys.executable, *(many if launch.processes > 1 else []), "-m", "agents.training.learning", str(job)]
+    devices = given.recipe.launch.devices
+    seen = ["env", f"CUDA_VISIBLE_DEVICES={devices}"] if devices else []
+    many = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(processes)]
+    return [*seen, sys.executable, *(many if processes > 1 else []), "-m", "agents.training.learning", str(job)]
 
 
 def sentence(line: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from agents.training.recipe import Model, Stage
 from gpu_runner.contracts import Contract
 
+KEPT_ROWS = "kept.jsonl"  # what rejection sampling leaves in the stage's folder
 STEP, SAID, FAILED, DONE = "step", "said", "failed", "done"  # kinds of the lines that a trainer prints
 
 

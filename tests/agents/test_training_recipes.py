@@ -131,7 +131,7 @@ def test_a_trainer_that_lacks_trl_says_so_itself(tmp_path: Path) -> None:
 
 
 def test_several_gpus_are_one_process_each_on_the_devices_that_train() -> None:
-    words = trainer(Given(read("coder-skill1-32b"), Path("o")), Path("job.json"))
+    words = trainer(Given(read("coder-skill1-32b"), Path("o")), Path("job.json"), 4)
     assert words[:2] == ["env", "CUDA_VISIBLE_DEVICES=0,1,2,3"]
     assert words[words.index("--num_processes") + 1] == "4"
     assert words[-3:] == ["-m", "agents.training.learning", "job.json"]

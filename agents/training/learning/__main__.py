@@ -34,7 +34,7 @@ def main() -> int:
     except (StageFailed, NoService) as error:
         teller.tell(FAILED, sentence=str(error))
         return BROKEN
-    teller.tell(DONE, model=str(job.made))
+    teller.tell(DONE)
     return 0
 
 

@@ -22,14 +22,19 @@ SPECIAL = ("<pad>", "<end>", "<unknown>", "<task>", "<feedback>")
 def load(job: Job) -> tuple[Any, Any]:
     """(model, tokenizer), where the stage starts."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     if job.model.name == TINY and not job.start:
         return tiny(job.role, job.seed)
     where = job.start or job.model.name
-    tokenizer = AutoTokenizer.from_pretrained(where)
-    model = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, job.model.dtype))
-    return model, tokenizer
+    return AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, job.model.dtype)), tokenizer_of(job)
+
+
+def tokenizer_of(job: Job) -> Any:
+    """The tokenizer of a model that is not made up."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(job.start or job.model.name)
 
 
 def tiny(role: str, seed: int) -> tuple[Any, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.training.job import SAID, STEP, Job
-from agents.training.learning.models import load
+from agents.training.job import KEPT_ROWS, SAID, STEP, Job
+from agents.training.learning.models import load, tokenizer_of
 from agents.training.learning.rewards import Counted, TooManyFailed, coder_reward, item_of, judge_reward
 from agents.training.learning.sampling import looping, sample, sampled_from
 from agents.training.learning.telling import Teller
@@ -24,7 +24,8 @@ class StageFailed(Exception):
 
 
 def carry_out(job: Job, teller: Teller) -> None:
-    """Run the job's stage; its model lies in `job.made` then. Raises StageFailed, NoService."""
+    """Run the job's stage; its model lies in `job.made` then, or what was sampled in its folder. Raises StageFailed,
+    NoService."""
     rows = read_rows(Path(job.rows))
     if not rows:
         raise StageFailed(f"The config {job.stage.data} has no rows to train on: {job.rows} is empty.")
@@ -127,8 +128,9 @@ def _sft(job: Job, rows: Sequence[Row], teller: Teller) -> None:
 
 
 def _rejection(job: Job, rows: Sequence[Row], teller: Teller) -> None:
-    """Sample from the model, keep what the service pays, fine-tune on it."""
-    model, tokenizer = load(job)
+    """Sample from the model and write down what the service pays. Fine-tuning on it is another job."""
+    # A server has the model already; only the tokenizer is wanted here then.
+    model, tokenizer = (None, tokenizer_of(job)) if job.stage.server else load(job)
     client, counted = Client.at(Path(job.door)), Counted(job.stage.most_failed)
     kept: list[Row] = []
     tasks = list({row["task_id"]: row for row in short(job, rows, tokenizer, teller)}.values())
@@ -154,16 +156,14 @@ def _rejection(job: Job, rows: Sequence[Row], teller: Teller) -> None:
             STEP, stage=f"{job.stage.name}, sampling", step=at + 1, of=len(tasks), reward=mean, kept=len(best),
             outcomes=counted.taken(),
         )  # fmt: skip
-    with (Path(job.out) / "kept.jsonl").open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
     if not kept:
         raise StageFailed(
             f"None of {asked} samples of {len(tasks)} tasks was paid {job.stage.least} or more: there is nothing to learn from."
             " Raise `samples`, or start from a model that has learnt more."
         )
+    with (Path(job.out) / KEPT_ROWS).open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
     teller.tell(SAID, sentence=f"{len(kept)} of {asked} samples are kept to learn from.")
-    del model
-    _sft(job, kept, teller)
 
 
 def _grpo(job: Job, rows: Sequence[Row], teller: Teller) -> None:
