@@ -141,13 +141,10 @@ class _Shell:
             self.device.release()
 
     def _by_engineer(self, step: Step, state: State, words: _Words) -> Outcome:
-        def hands(task: Task) -> Report:
-            with self._device():
-                return self.hands.perform(task, lambda progress: None, self.cancelled)
-
         return think(
-            step, state, self.blobs, words.say, self.cancelled, self.clock, asked=words.asked, hands=hands, called=words.called
-        )
+            step, state, self.blobs, words.say, self.cancelled, self.clock, asked=words.asked, hands=_Lent(self),
+            called=words.called,
+        )  # fmt: skip
 
     def _cancel(self) -> Steered:
         control = Control(id="interrupt", kind="cancel")
@@ -170,6 +167,21 @@ class _Shell:
         """One event beside those of an outcome."""
         with self.lock:
             self._tell([Event(seq=self.seq + 1, kind=kind, at=self.clock(), who=who, payload=dict(payload))])
+
+
+class _Lent:
+    """The hands as an engineer with tools gets them: its tasks wait for the device like the steps of others."""
+
+    def __init__(self, shell: _Shell) -> None:
+        self.shell, self.seconds = shell, 0.0
+
+    def __call__(self, task: Task) -> Report:
+        with self.shell._device():
+            began = self.shell.clock()
+            try:
+                return self.shell.hands.perform(task, lambda progress: None, self.shell.cancelled)
+            finally:
+                self.seconds += max(0.0, self.shell.clock() - began)
 
 
 class _Words:

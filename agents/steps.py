@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 
 from agents.diagnosis import diagnosis_of
-from agents.engineers import BudgetSpent, Context, Engineer, UnusableAnswer, engineer
+from agents.engineers import BudgetSpent, Context, Engineer, Hands, UnusableAnswer, engineer
 from agents.fingerprint import fingerprint
 from agents.llm.doors import Doors, own_door
 from agents.loop.rounds import allotted, device_left, siblings
@@ -267,7 +267,7 @@ def think(
     clock: Callable[[], float] = time.time,
     doors: Doors = own_door,
     asked: Callable[[dict[str, Any]], None] = lambda payload: None,
-    hands: Callable[[Task], Report] | None = None,
+    hands: Hands | None = None,
     called: Callable[[dict[str, Any]], None] = lambda payload: None,
     rate: Rate = lambda candidates: (),
 ) -> Outcome:

@@ -27,11 +27,19 @@ class BudgetSpent(UnusableAnswer):
         self.cause = cause
 
 
+class Hands(Protocol):
+    """Does one task now, or raises HandsError. `seconds`: that it was busy with tasks so far, without what it waited for."""
+
+    seconds: float
+
+    def __call__(self, task: Task) -> Report: ...
+
+
 @dataclass(frozen=True)
 class Context:
     """What an engineer sees. `say` streams short text to the live page; `cancelled` is asked between expensive parts; `doors`
-    say how a model is reached; `asked` is told of each question to one, as the payload of a `model.asked` event. `hands` do one
-    task now, for an engineer with tools, or raise HandsError; `called` is told of each tool, as a `tool.called` event."""
+    say how a model is reached; `asked` is told of each question to one, as the payload of a `model.asked` event. `hands` are
+    for an engineer with tools; `called` is told of each tool, as a `tool.called` event."""
 
     state: State
     source: str
@@ -42,7 +50,7 @@ class Context:
     cancelled: Callable[[], bool] = lambda: False
     doors: Doors = own_door
     asked: Callable[[dict[str, Any]], None] = lambda payload: None
-    hands: Callable[[Task], Report] | None = None
+    hands: Hands | None = None
     called: Callable[[dict[str, Any]], None] = lambda payload: None
 
     def files(self, candidate: Candidate) -> dict[str, str]:

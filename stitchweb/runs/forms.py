@@ -69,6 +69,7 @@ class OptionsForm(forms.Form):
     planner = RoleField(required=False)
     coder = RoleField(required=False)
     verifier = RoleField(required=False)
+    coder_tools = forms.BooleanField(required=False, label="A Coder with tools")
     protocol = forms.ChoiceField(choices=[(name, name) for name in PROTOCOLS], initial="strict")
     mode = forms.ChoiceField(choices=[(m.value, m.value) for m in Mode], initial=Mode.EVAL.value, label="Mode of the module")
     precision = forms.ChoiceField(choices=[(p.value, p.value) for p in Precision], initial=Precision.AS_REFERENCE.value)
@@ -107,6 +108,9 @@ class OptionsForm(forms.Form):
             return found
         if all(role in found for role, _ in ROLES) and (why := mismatch({role: bool(found[role]) for role, _ in ROLES})):
             self.add_error("coder", ValidationError(why, code="said"))
+        if found.get("coder_tools") and "coder" in found and not found["coder"]:
+            why = "Tools are for a Coder that is a model: choose one for it, or leave them off."
+            self.add_error("coder_tools", ValidationError(why, code="said"))
         if found.get("judge_ties") and not self.judge:
             why = "The team has no judge that may rank, so none can choose between candidates. Leave it off."
             self.add_error("judge_ties", ValidationError(why, code="said"))
@@ -123,6 +127,8 @@ class OptionsForm(forms.Form):
         tokens = chosen["tokens_k"]
         models: dict[Any, TeamModel] = {role: chosen[role] for role, _ in ROLES if chosen[role]}
         who: dict[str, Any] = {role: "llm" if role in models else OFFLINE for role, _ in ROLES}
+        if chosen["coder_tools"]:
+            who["coder"] = "agentic"
         asks: dict[Role, ModelChoice] = {role: model.choice for role, model in models.items()}
         if chosen["demo"]:
             who = {role: "demo" for role, _ in ROLES}

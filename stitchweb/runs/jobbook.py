@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.core import signing
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
@@ -59,6 +61,34 @@ def create_for_step(run: Run, step: Step, task: Task | None) -> Job:
     if why := why_waiting(job, runners.there()):
         tell_waiting(run, job, why)
     return job
+
+
+@transaction.atomic
+def lend(run_id: int, step: Step, task: Task, used: Collection[int]) -> Job:
+    """The job of a task that the engineer of this step asks for; one that was made for it before, by a worker that died, is
+    found again. `used`: those that this worker has had. JobGone when the run wants nothing more."""
+    run = events.lock(run_id)
+    if run.ended or run.cancel_requested_at:
+        raise JobGone
+    wanted = task.model_dump(mode="json")
+    known = (
+        Job.objects.filter(run=run, within=step.index, kind=task.kind).exclude(pk__in=used).exclude(state=JobState.CANCELLED)
+    )
+    for job in known:
+        if job.task == wanted and job.state != JobState.FAILED:
+            return job
+    queue = dispatch.runner_queue(task.target)
+    job = Job.objects.create(run=run, within=step.index, kind=task.kind, queue=queue, task=wanted)
+    send_on_commit(job)
+    if why := why_waiting(job, runners.there()):
+        tell_waiting(run, job, why)
+    return job
+
+
+def cancel_lent(run_id: int, step: int) -> None:
+    """What is open of such jobs ends. Their runners learn it from the next answer."""
+    jobs = Job.objects.filter(run=run_id, within=step, state__in=OPEN)
+    jobs.update(state=JobState.CANCELLED, done_at=timezone.now(), lease_expires=None)
 
 
 def create_replay(run: Run, candidate: str, task: CheckTask, by: str) -> Job:
@@ -149,7 +179,8 @@ def poke(run_id: int) -> None:
 
 def cancel_open(run: Run) -> None:
     """The run has ended: its open steps end too. Their runners learn it from the next answer. Replays go on."""
-    Job.objects.filter(run=run, step__isnull=False, state__in=OPEN).update(state=JobState.CANCELLED, done_at=timezone.now())
+    theirs = Q(step__isnull=False) | Q(within__isnull=False)
+    Job.objects.filter(theirs, run=run, state__in=OPEN).update(state=JobState.CANCELLED, done_at=timezone.now())
 
 
 # ---- the runner's side
@@ -200,14 +231,14 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
             fields["lease_expires"] = _term(now)
             runners.works(job)
         Job.objects.filter(pk=job_id, claim=mine).update(**fields)
-        return bool(job.step is not None and Run.objects.filter(pk=job.run_id, cancel_requested_at__isnull=False).exists())
+        return bool(not job.replays and Run.objects.filter(pk=job.run_id, cancel_requested_at__isnull=False).exists())
     with transaction.atomic():
         job, run = locked(job_id)
         if job.claim != mine or job.state != JobState.CLAIMED:
             raise JobGone
         if batch > job.batches and run is not None and job.replays:
             replays.progress(run, job, said)
-        elif batch > job.batches and run is not None and not run.ended:
+        elif batch > job.batches and run is not None and not run.ended and not job.lent:
             state, at = run.load(), time.time()
             step = _step(job, state)
             told = [
@@ -253,6 +284,8 @@ def settle(job: Job, run: Run | None) -> None:
     """What follows from a job that has just ended. `run`: its run, locked by the caller."""
     if run is not None and job.replays:
         replays.ended(run, job)
+        return
+    if job.lent:
         return
     if job.run_id:
         poke(job.run_id)

@@ -204,6 +204,7 @@ class Job(models.Model):
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
     revision = models.ForeignKey(Revision, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
     step = models.PositiveIntegerField(null=True, blank=True)
+    within = models.PositiveIntegerField(null=True, blank=True)  # the engineer's step that it is done for, by index
     kind = models.CharField(max_length=10)
     queue = models.CharField(max_length=40)
     candidate = models.CharField(max_length=20, blank=True)
@@ -232,6 +233,10 @@ class Job(models.Model):
                 | models.Q(run__isnull=True, step__isnull=True, revision__isnull=False),
                 name="job_has_one_purpose",
             ),
+            models.CheckConstraint(
+                condition=models.Q(within__isnull=True) | models.Q(run__isnull=False, step__isnull=True),
+                name="lent_within_a_run",
+            ),
         ]
         indexes = [models.Index(fields=["queue"], name="job_open", condition=models.Q(state__in=["queued", "claimed"]))]
 
@@ -255,7 +260,12 @@ class Job(models.Model):
     @property
     def replays(self) -> bool:
         """Whether it is a check made again beside its run: nothing of the loop waits for it."""
-        return self.run_id is not None and self.step is None
+        return self.run_id is not None and self.step is None and self.within is None
+
+    @property
+    def lent(self) -> bool:
+        """Whether an engineer with tools waits for it, and not the loop."""
+        return self.within is not None
 
 
 class RunnerState(models.TextChoices):

@@ -30,6 +30,7 @@ from stitchweb.core.tracing import span
 from stitchweb.llm.doors import team_doors
 from stitchweb.runs import events, jobbook, judged
 from stitchweb.runs.blobs import RunBlobs
+from stitchweb.runs.hands import RunnersHands
 from stitchweb.runs.history import refresh_snapshot
 from stitchweb.runs.lease import Lease, LeaseLost, StepLease, acquire, heartbeat, release
 from stitchweb.runs.models import Control, ControlState, Job, JobState, Run
@@ -186,7 +187,11 @@ def thought(lease: Lease | StepLease, step: Step, state: State) -> Outcome:
 
     with speech as say:
         try:
-            return think(step, state, blobs, say, cancelled, doors=doors, asked=speech.asked, called=speech.called, rate=rate)
+            with RunnersHands(lease.run_id, step, cancelled) as hands:
+                return think(
+                    step, state, blobs, say, cancelled, doors=doors, asked=speech.asked, hands=hands, called=speech.called,
+                    rate=rate,
+                )  # fmt: skip
         except Cancelled:
             if lease.lost.is_set():
                 raise LeaseLost from None

@@ -163,7 +163,7 @@ def stop_replay(user: User, run: Run, job_id: int) -> Job:
     """
     run_to_steer(user, run.pk)
     locked = events.lock(run.pk)
-    job = Job.objects.select_for_update().filter(pk=job_id, run=locked, step__isnull=True).first()
+    job = Job.objects.select_for_update().filter(pk=job_id, run=locked, step__isnull=True, within__isnull=True).first()
     if job is None:
         raise ControlRefused("This run has no such replay.")
     if job.open:

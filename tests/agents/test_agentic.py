@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,14 +128,21 @@ def test_a_program_is_written_built_repaired_verified_timed_profiled_and_handed_
 
 
 def test_what_the_hands_did_for_a_tool_counts_as_their_time() -> None:
-    ticks = iter(range(0, 10_000, 3))
-    real = workbench.Workbench.__init__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            workbench.Workbench, "__init__", lambda self, context, files: real(self, context, files, lambda: next(ticks))
-        )
-        state, _, _ = run([WRITE, [("build", {}), ("verify", {})], [FINISH]])
-    assert state.usage.device_s >= 6.0
+    class Slow(FakeHands):
+        busy = 0.0
+
+        def perform(self, *given: Any, **more: Any) -> Any:
+            began = time.monotonic()
+            time.sleep(0.02)
+            try:
+                return super().perform(*given, **more)
+            finally:
+                self.busy += time.monotonic() - began
+
+    hands = Slow()
+    state, _, _ = run([WRITE, [("build", {}), ("verify", {})], [FINISH]], hands)
+    assert len(hands.tasks) > 4
+    assert state.usage.device_s >= hands.busy
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from stitchweb.teams.models import Role
 from stitchweb.teams.services import set_role
 from tests.agents.loop_world import FakeHands
 from tests.agents.model_server import ModelServer, Say
+from tests.agents.test_agentic import FINISH, WRITE
+from tests.agents.test_agentic import model as with_tools
 from tests.conftest import REFERENCE, World, build_world
 from tests.stitchweb import model_story
 from tests.stitchweb.conveyor import Conveyor
@@ -251,4 +253,34 @@ def test_an_upload_into_another_team_cannot_use_the_models_of_the_first(world: W
     answer = client.post("/upload/", FORM | {"text": REFERENCE, "team": world.others.slug, "coder": model.pk})
     assert answer.status_code == 422
     assert "The coder&#x27;s model openai/m is none of this team&#x27;s" in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_a_coder_with_tools_builds_and_checks_on_the_runners_and_its_page_tells_each_call(
+    world: World, conveyor: Conveyor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hands = FakeHands()
+    monkeypatch.setattr("stitchweb.runs.hands.wait", lambda: conveyor.run(hands))
+    turns: list[Any] = [WRITE, [("build", {}), ("verify", {})], [FINISH]]
+    with ModelServer([with_tools(turns)]) as server:
+        model = model_at(world, server)
+        run = start(world, conveyor, **by_all(model), coder_tools="on", attempts="1")
+        conveyor.run(hands)
+    run = fresh(run)
+    assert run.verdict == "verified", run.sentence
+    assert "agentic:openai/scripted-1" in run.engineer
+    assert list(Job.objects.filter(run=run, within__isnull=False).values_list("kind", flat=True)) == ["build", "check"]
+    view = events_are_whole(run)
+    assert view.asked["coder"].tools == {"write_file": 2, "build": 1, "verify": 1, "finish": 1}
+    called = [e.payload["sentence"] for e in Event.objects.filter(run=run, kind="tool.called") if e.payload["tool"] == "verify"]
+    assert [words.partition(":")[0] for words in called] == ["verified"]
+    assert "coder called build: It builds." in client_of(world.viewer).get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_tools_are_for_a_coder_that_is_a_model(world: World) -> None:
+    page = client_of(world.teammate).get(f"/programs/{world.revision.program_id}/").content.decode()
+    assert "A Coder with tools" not in page
+    sent = FORM | {"coder_tools": "on"}
+    answer = client_of(world.teammate).post(f"/programs/{world.revision.program_id}/", sent)
+    assert "Tools are for a Coder that is a model" in answer.content.decode()
     assert not Run.objects.exists()

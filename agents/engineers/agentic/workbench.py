@@ -48,14 +48,18 @@ class Snapshot:
 
 
 class Workbench:
-    """`revision` grows with every change, so that what was measured of files that are no more is known as such. `device_s`:
-    seconds that the hands took."""
+    """`revision` grows with every change, so that what was measured of files that are no more is known as such."""
 
     def __init__(self, context: Context, files: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self.context, self.files, self.clock = context, dict(files), clock
         self.base = dict(files)
-        self.revision, self.device_s, self.tasks, self.began = 0, 0.0, 0, clock()
+        self.revision, self.tasks, self.began = 0, 0, clock()
         self.right: list[Snapshot] = []  # that were verified, in order
+
+    @property
+    def device_s(self) -> float:
+        """Seconds that the hands were busy for it."""
+        return self.context.hands.seconds if self.context.hands else 0.0
 
     # ---- files
 
@@ -179,13 +183,10 @@ class Workbench:
                 "Nothing can be built or measured from here. Hand in with finish: the loop measures what you hand in."
             )
         self.tasks += 1
-        began = self.clock()
         try:
             report = self.context.hands(task)
         except HandsError as error:
             raise Refused(f"The machine could not do it: {error}") from error
-        finally:
-            self.device_s += max(0.0, self.clock() - began)
         if not isinstance(report, kind):
             raise Refused(f"The machine answered with a report of another kind ({report.kind}); try once more.")
         return report

@@ -145,6 +145,7 @@ class RunNew(Taken):
     planner: Key | None = Field(None, description="a model of the team; the offline engineer without it")
     coder: Key | None = None
     verifier: Key | None = None
+    coder_tools: bool = Field(False, description="the Coder's model builds, checks, times and profiles before it hands in")
     attempts: Whole = Field(12, ge=1, le=200)
     minutes: Annotated[float, Field(ge=0.1, le=1440)] | None = 15
     device_seconds: float | None = Field(None, ge=1, le=86_400)
