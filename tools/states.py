@@ -46,6 +46,7 @@ from tests.stitchweb.views_for_tests import story  # noqa: E402
 from tests.stitchweb.wide_story import wide_story  # noqa: E402
 from tests.stitchweb.world_for_tests import ANALYSIS, tell_run  # noqa: E402
 from tools.states_of_datasets import datasets_pages  # noqa: E402
+from tools.states_of_judges import judges_pages  # noqa: E402
 from tools.states_of_operating import operator_pages  # noqa: E402
 from tools.states_of_people import people_pages  # noqa: E402
 from tools.states_of_reviews import review_pages  # noqa: E402
@@ -306,6 +307,7 @@ def main() -> None:
     pages |= operator_pages(program.team)
     pages |= settings_pages(program.team, owner)
     pages |= datasets_pages(program.team)
+    pages |= judges_pages()
     _jobs(revision)
     pages["status-busy"] = ("ada", "/status/")
     pages |= {f"error-{name}": ("ada", render_to_string(f"{name}.html")) for name in ("400", "403_csrf", "500")}

@@ -143,7 +143,7 @@ def _program_of(row: Assignment) -> int:
 class _Told:
     """A judge that says the same of everything."""
 
-    name = "a judge for pictures, version 1"
+    name, tells = "a judge for pictures, version 1", True
 
     def scores(self, team: Team, contents: Collection[str]) -> Mapping[str, JudgeScore]:
         levels = {"anti_hacking": 4, "cuda_engineering": 3, "operator_coverage": 2, "skill_compliance": None}
