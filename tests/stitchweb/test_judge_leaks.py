@@ -27,6 +27,7 @@ from tests.stitchweb.test_stream import socket
 
 pytestmark = pytest.mark.django_db
 WORDS = "OKAPI because it fuses"
+TIE = "c1 and c2 are not distinguishable in speed. The KUDU judge rates c2 highest."
 
 
 def judged(level: int = 2) -> tuple[Secret, Judge]:
@@ -34,6 +35,8 @@ def judged(level: int = 2) -> tuple[Secret, Judge]:
     secret = make_secret()
     judge = active_judge(secret.project.team)
     score_all(judge, secret.run, said(level, hack=0.7, why=WORDS))
+    for event in Event.objects.filter(run=secret.run, kind="decision.made"):
+        Event.objects.filter(pk=event.pk).update(payload=event.payload | {"tie": TIE})
     order_queue(secret.project)
     return secret, judge
 
@@ -54,7 +57,7 @@ def everything(secret: Secret) -> dict[str, str]:
 def test_no_answer_at_any_address_holds_a_score_or_changes_when_the_scores_do(db: None) -> None:
     secret, judge = judged()
     before = everything(secret)
-    assert [path for path, text in before.items() if "okapi" in text.lower()] == []
+    assert [path for path, text in before.items() if "okapi" in text.lower() or "kudu" in text.lower()] == []
     own = [text for path, text in before.items() if path.startswith(f"/datasets/runs/{secret.run.pk}/")]
     assert own
     assert not any(text.startswith("200") for text in own)
@@ -116,6 +119,7 @@ def test_the_crawl_would_see_them_once_the_items_are_labelled(db: None) -> None:
         assert client.post(place, {**FORM, "act": "submit"}).status_code == 302
         assert "OKAPI" in text_of(client.get(place))
     assert WORDS in visit(client, f"/datasets/runs/{secret.run.pk}/", "get")
+    assert TIE in visit(client, f"/runs/{secret.run.pk}/", "get")
     assert f"/datasets/runs/{secret.run.pk}/" in set(addresses(secret))
     assert not Shown.objects.filter(user=secret.rita).exists()  # her labels were there first
 

@@ -16,6 +16,7 @@ from stitchweb.datasets.access import judge_of, team_to_make, team_to_read
 from stitchweb.datasets.models import Judge
 from stitchweb.datasets.progress import Refused
 from stitchweb.datasets.services.judging import ASKED, activate, request_judge
+from stitchweb.datasets.services.scoring import order_soon
 from stitchweb.datasets.services.work import cancel, stale
 from stitchweb.datasets.views.releases import context, done
 from stitchweb.llm.access import models_of
@@ -92,6 +93,7 @@ def choose(request: SignedIn, slug: str, pk: int) -> HttpResponse:
             activate(team, 0)
             return "The team has no judge now."
         activate(team, row.pk)
+        order_soon(team.pk)
         if row.gate == "rank":
             return f"The {row} is the team's: it orders the queues of reviews. Its scores are shown to nobody."
         return f"The {row} is the team's: its scores stand beside runs, and on review pages after the reader's own label."
