@@ -13,10 +13,13 @@ from django.core.mail import EmailMessage
 
 from stitchweb.datasets.models import Judge, Shown
 from stitchweb.notify.models import Delivery, Notification
+from stitchweb.review.blind import subject_of
 from stitchweb.review.export import label_lines
 from stitchweb.review.models import Item, Review
 from stitchweb.review.services.ordering import order_queue
+from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Event
+from stitchweb.runs.rail import decision_of
 from stitchweb.runs.signals import tell_ended
 from stitchweb.teams.export import export
 from tests.stitchweb.api_world import caller
@@ -78,6 +81,21 @@ def test_an_items_place_and_the_words_on_it_are_the_same_whatever_is_scored_high
         placed.append(sorted(Item.objects.filter(project=secret.project).values_list("pk", "rank", "placed", "why")))
     assert placed[0] == placed[1]
     assert any(row[2] for row in placed[0])
+
+
+def test_what_a_candidate_was_asked_for_leaves_the_words_on_a_tie_out(db: None) -> None:
+    """They stand in the decision on its parent, of which a reviewer reads all else."""
+    secret, _ = judged()
+    view = view_of(secret.run.pk)
+    told = [c for c in view.candidates.values() if c.skill == "feedback" and decision_of(view, c.parent or "")]
+    assert told
+    for candidate in told:
+        item = Item(project=secret.project, run=secret.run, candidate=candidate.id)
+        subject = subject_of(item, lambda anchor, **wishes: "")
+        assert subject is not None
+        assert subject.request is not None
+        assert subject.request.points
+        assert "KUDU" not in repr(subject)
 
 
 def test_the_api_tells_none(db: None) -> None:
