@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from agents.judges import Judgement
 from agents.rubric import DIMENSIONS
-from stitchweb.datasets.models import Judge, Score, WorkState
+from stitchweb.datasets.models import Judge, Record, Score, WorkState
 from stitchweb.datasets.progress import Refused
 from stitchweb.datasets.services.judging import make_judge, request_judge
+from stitchweb.datasets.services.scoring import scores_of
 from stitchweb.review.models import Adjudication
+from stitchweb.runs.models import Run
 from tests.agents.model_server import ModelServer, Refuse, Say
 from tests.conftest import World, build_world
 from tests.stitchweb.datasets_world import labelled
@@ -70,3 +73,42 @@ def test_a_server_that_refuses_ends_it_with_its_sentence_and_no_key(world: World
     with ModelServer([Refuse(401, "no such key")]) as server, pytest.raises(Refused, match="could not be asked"):
         made(world, server)
     assert "sk-run" not in Judge.objects.get().problem
+
+
+def candidate_not_scored(world: World, row: Judge) -> tuple[Run, str]:
+    known = set(Score.objects.filter(judge=row).values_list("sha256", flat=True))
+    record = Record.objects.filter(team=world.team).exclude(sha256__in=known).order_by("pk")[0]
+    return Run.objects.select_related("team", "revision").get(pk=record.run_id), record.candidate
+
+
+def test_about_a_runs_candidate_it_is_asked_as_it_was_calibrated_and_once(world: World) -> None:
+    labelled(world, 60, 20)
+    with ModelServer([Say(ANSWER)]) as server:
+        row = made(world, server)
+        run, cid = candidate_not_scored(world, row)
+        asked = len(server.requests)
+        first = server.requests[0]["messages"]
+        [score] = scores_of(row, run, [cid]).values()
+        assert score.broken == ""
+        assert Judgement.model_validate(score.judgement).level("anti_hacking") == 3
+        assert len(server.requests) == asked + 3
+        again = server.requests[asked]["messages"]
+        assert again[0] == first[0]
+        shots = {message["content"] for message in first[1:-1]}
+        assert {message["content"] for message in again[1:-1]} & shots
+        assert list(scores_of(row, run, [cid]).values()) == [score]
+        assert len(server.requests) == asked + 3
+
+
+def test_where_it_breaks_on_one_there_is_no_score_but_why(world: World) -> None:
+    labelled(world, 60, 20)
+    with ModelServer([Say(ANSWER)]) as server:
+        row = made(world, server)
+    run, cid = candidate_not_scored(world, row)
+    [score] = scores_of(row, run, [cid]).values()  # its server is gone
+    assert score.judgement is None
+    assert "could not be asked" in score.broken
+    Judge.objects.filter(pk=row.pk).update(file="", sha256="")
+    Score.objects.filter(pk=score.pk).delete()
+    [score] = scores_of(Judge.objects.get(pk=row.pk), run, [cid]).values()
+    assert "make a new version" in score.broken
