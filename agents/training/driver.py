@@ -56,6 +56,11 @@ def run(given: Given) -> Path:
     recipe, out = given.recipe, given.out
     rows = {stage.data: small(given, stage.data, rows_for(given, stage.data)) for stage in recipe.stages}
     judges = _judge(given)
+    if recipe.launch.processes > 1 and (there := gpus()) < recipe.launch.processes:
+        raise RunFailed(
+            f"The recipe {recipe.name} trains on {recipe.launch.processes} GPUs and this machine shows {there}."
+            " Run it with --smoke, or copy the recipe and change its [launch]."
+        )
     began = time.monotonic()
     start = ""
     try:
@@ -128,6 +133,14 @@ def small(given: Given, config: str, rows: list[dict[str, Any]]) -> list[dict[st
     own = toy.rows_of(config, seed=given.seed)
     keys = few[0].keys() & own[0].keys()  # one set of columns
     return [{key: row[key] for key in keys} for row in (*few, *own)]
+
+
+def gpus() -> int:
+    """How many GPUs the driver of this machine knows."""
+    try:
+        return subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=30, check=True).stdout.count(b"GPU ")
+    except (OSError, subprocess.SubprocessError):
+        return 0
 
 
 def targets() -> set[str]:

@@ -99,6 +99,8 @@ def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path, capsys: 
         main(["run", "--recipe", "coder-skill1-32b", "--data", str(tmp_path), "--out", str(tmp_path / "a")]) == command.BROKEN
     )
     assert "needs a judge: --judge FILE" in capsys.readouterr().err
+    assert main(["run", "--recipe", "judge-32b", "--data", str(tmp_path), "--out", str(tmp_path / "a")]) == command.BROKEN
+    assert "trains on 6 GPUs and this machine shows" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
