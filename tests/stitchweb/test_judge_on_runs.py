@@ -142,6 +142,9 @@ def test_a_run_whose_message_was_lost_is_sent_with_a_sweep_and_again_after_a_whi
     conveyor.run(FakeHands())
     conveyor.messages.clear()
     send_unscored()
+    assert not conveyor.sent(SCORE_RUN)  # it was sent when the run ended, a moment ago
+    ScoredRun.objects.all().delete()
+    send_unscored()
     assert len(conveyor.sent(SCORE_RUN)) == 1
     send_unscored()
     assert len(conveyor.sent(SCORE_RUN)) == 1

@@ -1,7 +1,8 @@
 """The team's judge on candidates of runs: asked in the agent worker, once for each content, and stored.
 
 What it broke on is stored as that, with the reason: nothing takes a score's place. A local judge scores every candidate that is
-done; a model judge costs questions, so it is asked about verified ones alone, of runs that end after it was chosen.
+done; a model judge costs questions, so it is asked about verified ones alone, when a run has ended, and about none from before it
+was chosen.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 SCORE_RUN = "stitchweb.score_run"
 ORDER_QUEUES = "stitchweb.order_queues"
 AT_ONCE = 50  # runs sent with one sweep
-PATIENCE = timedelta(minutes=10)  # before a run that nobody has scored is sent once more
+PATIENCE = timedelta(minutes=30)  # before a run that nobody has scored is sent once more: a model takes its time
 Ask = Callable[[Case], Judgement]
 
 
@@ -165,9 +166,14 @@ def _read(file: str, sha256: str) -> Mapping[str, Any]:
 
 
 def score_soon(run: Run, **_: Any) -> None:
-    """Send a run whose candidates may be scored to the agent worker. One query for a team without a judge."""
-    if chosen([run.team_id]):
-        dispatch.send_on_commit(SCORE_RUN, dispatch.AGENTS_QUEUE, pk=run.pk)
+    """Send a run to the agent worker: as its candidates are decided on, where the judge costs nothing, and when it has ended.
+    One query for a team without a judge."""
+    row = chosen([run.team_id]).get(run.team_id)
+    if row is None or not (run.ended or row.kind == "local"):
+        return
+    if run.ended:  # the outbox knows of it, so that a sweep does not send it a second time meanwhile
+        ScoredRun.objects.get_or_create(judge=row, run=run)
+    dispatch.send_on_commit(SCORE_RUN, dispatch.AGENTS_QUEUE, pk=run.pk)
 
 
 def order_soon(team: int) -> None:
