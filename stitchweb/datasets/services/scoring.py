@@ -1,8 +1,8 @@
 """The team's judge on candidates of runs: asked in the agent worker, once for each content, and stored.
 
 What it broke on is stored as that, with the reason: nothing takes a score's place. A local judge scores every candidate that is
-done; a model judge costs questions, so it is asked about verified ones alone, when a run has ended, and about none from before it
-was chosen.
+done. A model judge costs questions, so it is asked about verified ones alone, when their run has ended, and about none that was
+there before it was chosen.
 """
 
 from __future__ import annotations
