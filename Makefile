@@ -10,8 +10,11 @@ RUN_READY  := .venv/.run-$(PIN_HASH)
 DEV_READY  := .venv/.dev-$(DEV_HASH)
 TRAIN_READY := .venv/.train-$(TRAIN_HASH)
 PYTEST     := $(PYTHON_BIN) -m pytest
-OF_SITE    := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py
-OF_HANDS   := tests/agents tests/gpu_runner tests/hacks tests/e2e
+# Those that measure, or count what sandboxes leave, run one at a time; what is left runs two at a time.
+MEASURING  := tests/agents/test_llm_end_to_end.py tests/agents/test_loop_end_to_end.py $(wildcard tests/agents/test_training_*.py)
+ALONE      := $(MEASURING) tests/gpu_runner tests/hacks tests/e2e
+BESIDE     := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py \
+              $(filter-out $(MEASURING),$(wildcard tests/agents/test_*.py))
 BROWSED    := $(wildcard tests/e2e/test_*_in_browser.py tests/e2e/test_review_*.py) tests/stitchweb/test_backup.py
 ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py tests/stitchweb/test_review_seen.py \
               tests/stitchweb/test_sharing_search.py
@@ -32,11 +35,10 @@ setup-dev: $(DEV_READY) ## the virtual environment of tests and checks
 
 setup-train: $(TRAIN_READY) ## what training needs beside it: trl and what it brings (docs/training.md)
 
-# The site's tests run two at a time; those of the hands one at a time, for they measure and count what sandboxes leave. What a
-# database does under several people is tested on both databases. Status 5: ARGS selects none of them.
+# What a database does under several people is tested on both databases. Status 5: ARGS selects none of them.
 test: $(DEV_READY) browser postgresql ## the whole suite but what needs minutes or a GPU
-	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadfile $(OF_SITE) $(ARGS) || [ $$? -eq 5 ]
-	$(PYTEST) -q -m "not slow and not gpu and not postgres" $(OF_HANDS) $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m "not slow and not gpu and not postgres" -n 2 --dist loadfile $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m "not slow and not gpu and not postgres" $(ALONE) $(ARGS) || [ $$? -eq 5 ]
 	$(PYTHON_BIN) tools/with_postgres.py $(PYTEST) -q -m "not slow and not gpu and not sqlite" $(ON_BOTH)
 
 # The browser tests that `make test` runs on SQLite and the embedded broker.
