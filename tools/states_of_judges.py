@@ -6,8 +6,7 @@ from agents.judges import Judgement, Line
 from agents.rubric import DIMENSIONS
 from stitchweb.datasets.models import Judge, Score, WorkState
 from stitchweb.programs.services import Upload, create_program
-from stitchweb.review.models import Item, Rubric
-from stitchweb.review.services.ordering import order_queue
+from stitchweb.review.models import Rubric
 from stitchweb.review.services.projects import Filters, content_sha256, create_project, fill, set_reviewers
 from stitchweb.review.services.queue import next_assignment
 from stitchweb.runs.history import view_of
@@ -35,23 +34,22 @@ def judges_pages() -> Pages:
     ranked = _team(rolf, "A team with a judge that ranks", "rank")
     done, live = scored
     reader = create_user("rhea@example.org", name="Rhea")
-    set_role(done.team, reader, Role.REVIEWER)
-    project = create_project(june, done.team, Rubric.objects.get(key="kernels", version=1), "By what it doubts", random_share=0)
+    team = ranked[0].team
+    set_role(team, reader, Role.REVIEWER)
+    project = create_project(rolf, team, Rubric.objects.get(key="kernels", version=1), "By what it doubts", random_share=0)
     at = f"/datasets/runs/{done.pk}/?candidate="
     pages = {
         "judged-run": ("june", f"/runs/{done.pk}/?candidate=c5"), "judged-live": ("june", f"/runs/{live.pk}/"),
         "judged-alone": ("june", f"{at}c5"), "judged-broken": ("june", f"{at}c2"), "judged-not-yet": ("june", f"{at}c1"),
-        "judged-compare": ("june", f"/compare/?a=r{done.pk}-c5&b=r{done.pk}-c2"),
+        "judged-compare": ("june", f"/published/compare/?a=r{done.pk}-c5&b=r{done.pk}-c2"),
         "judged-ranks": ("rolf", f"/datasets/runs/{ranked[0].pk}/?candidate=c5"),
-        "judged-upload": ("june", "/upload/"), "judged-project": ("june", f"/review/projects/{project.pk}/"),
+        "judged-upload": ("june", "/upload/"), "judged-project": ("rolf", f"/review/projects/{project.pk}/"),
     }  # fmt: skip
-    set_reviewers(june, project, [reader.pk])
-    fill(june, project, Filters())
-    Item.objects.filter(project=project, candidate="c5").update(parent="")
-    order_queue(project)
+    set_reviewers(rolf, project, [reader.pk])
+    fill(rolf, project, Filters())
     row = next_assignment(reader, project)
     assert row is not None
-    return pages | {"judged-item": ("rhea", f"/review/items/{row.pk}/"), "judged-closed": ("rhea", f"{at}c5")}
+    return pages | {"judged-item": ("rhea", f"/review/items/{row.pk}/"), "judged-closed": ("rhea", pages["judged-ranks"][1])}
 
 
 def _team(owner: User, name: str, gate: str) -> tuple[Run, Run]:
@@ -70,10 +68,10 @@ def _judge(team: Team, gate: str, run: Run) -> None:
     view = view_of(run.pk)
     contents = {candidate.id: content_sha256(view, candidate) for candidate in view.candidates.values()}
     for cid, sha256 in contents.items():
-        if cid == "c2":
+        if cid == "c2" and gate == "score":
             broken = "2 of 5 answers could be used; the last was refused because hack_level is 'high'"
             Score.objects.create(judge=judge, sha256=sha256, broken=broken)
-        elif cid != "c1" and not Score.objects.filter(judge=judge, sha256=sha256).exists():
+        elif (cid != "c1" or gate == "rank") and not Score.objects.filter(judge=judge, sha256=sha256).exists():
             Score.objects.create(judge=judge, sha256=sha256, judgement=_said().stored, apart=1)
 
 

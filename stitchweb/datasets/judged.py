@@ -18,6 +18,7 @@ from stitchweb.runs.models import Run
 from stitchweb.teams.access import may
 from stitchweb.teams.models import User
 
+NAMES = dict(zip(DIMENSIONS, ("Anti-hacking", "CUDA engineering", "Operator coverage", "Skill compliance"), strict=True))
 HEIGHT = 20  # of the tallest bar
 CLOSED = "You may still be asked to label the same candidate, so what a judge says of it opens to you after that."
 
@@ -93,7 +94,7 @@ def _note(user: User, run: Run, sha256: str) -> None:
 def _why_not(row: Judge, run: Run, candidate: CandidateView, score: Score | None) -> tuple[str, bool]:
     """Why there is no score, and whether one may come soon; nothing where there is one."""
     if score is not None:
-        return (f"It broke: {score.broken}", False) if score.broken else ("", False)
+        return (f"It broke: {score.broken.rstrip('.')}.", False) if score.broken else ("", False)
     if not settled(candidate):
         return ("It scores a candidate once that is decided on.", not run.ended)
     if not asked_about(row, candidate):
@@ -113,6 +114,6 @@ def _dimension(judgement: Judgement, key: str) -> Dimension:
     )
     lines = tuple(line for line in judgement.lines if line.dimension == key)
     return Dimension(
-        key.replace("_", " ").capitalize(), level, judgement.low.get(key, level), judgement.high.get(key, level), bars,
+        NAMES[key], level, judgement.low.get(key, level), judgement.high.get(key, level), bars,
         judgement.rationale.get(key, ""), lines,
     )  # fmt: skip

@@ -52,7 +52,7 @@ def everything(secret: Secret) -> dict[str, str]:
         path = f"/datasets/runs/{secret.run.pk}/?candidate={cid}"
         told[path] = visit(client, path, "get")
         told[f"panel {path}"] = visit(client, path, "get", **{"HX-Request": "true"})
-    pair = f"/compare/?a=r{secret.run.pk}-c1&b=r{secret.run.pk}-c2"
+    pair = f"/published/compare/?a=r{secret.run.pk}-c1&b=r{secret.run.pk}-c2"
     told[pair] = visit(client, pair, "get")
     return told
 
