@@ -112,7 +112,7 @@ def test_a_machine_that_cannot_measure_stops_the_run_with_a_sentence(tmp_path: P
     recipe = recipe_of("coder-toy")
     big = recipe.model_copy(update={"model": recipe.model.model_copy(update={"name": str(tmp_path / "model")})})
     _save_tiny(tmp_path / "model")
-    with pytest.raises(RunFailed, match=r"candidates got no reward, by no fault of theirs.*The reference cannot be used"):
+    with pytest.raises(RunFailed, match=r"programs got no reward, by no fault of theirs.*The reference cannot be used"):
         run(Given(big, tmp_path / "run", tmp_path))
 
 

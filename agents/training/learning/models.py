@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from agents.training import toy
@@ -25,9 +26,12 @@ def load(job: Job) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM
 
     if job.model.name == TINY and not job.start:
-        return tiny(job.role, job.seed)
-    where = job.start or job.model.name
-    return AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, job.model.dtype)), tokenizer_of(job)
+        where = Path(job.out) / "start"
+        for part in tiny(job.role, job.seed):
+            part.save_pretrained(str(where))
+        job = job.model_copy(update={"start": str(where)})  # read from there: a trainer makes its reference model likewise
+    name = job.start or job.model.name
+    return AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, job.model.dtype)), tokenizer_of(job)
 
 
 def tokenizer_of(job: Job) -> Any:

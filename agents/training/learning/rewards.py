@@ -9,9 +9,9 @@ from typing import Any
 
 from agents.training.agreement import agreement
 from agents.training.service.client import Client
-from agents.training.service.contracts import Item, Priced
+from agents.training.service.contracts import NO_PROGRAM, Item, Priced
 
-WINDOW = 128  # of the last candidates, over which failures of the machine are counted
+WINDOW = 128  # of the last programs, over which failures of the machine are counted
 FEWEST = 16  # before so many nothing is said
 
 
@@ -44,13 +44,14 @@ class Counted:
 
     def take(self, prices: Sequence[Priced]) -> list[float | None]:
         """The rewards; None where there is none. Raises TooManyFailed."""
-        self._last.extend(one.reward is None for one in prices)
+        tried = [one for one in prices if one.outcome != NO_PROGRAM]  # what holds no program says nothing of the machine
+        self._last.extend(one.reward is None for one in tried)
         self.outcomes.update("error" if one.reward is None else one.outcome for one in prices)
         failed = sum(self._last)
         if len(self._last) >= FEWEST and failed > self._most * len(self._last):
             last = next((one.error for one in reversed(prices) if one.error), "")
             raise TooManyFailed(
-                f"{failed} of the last {len(self._last)} candidates got no reward, by no fault of theirs; the run stops at"
+                f"{failed} of the last {len(self._last)} programs got no reward, by no fault of theirs; the run stops at"
                 f" more than {self._most:.0%}. The last of them: {last}"
             )
         return [one.reward for one in prices]
