@@ -6,7 +6,7 @@ Everything is a process of its own on this machine (`fleet.py`): PostgreSQL, Val
 threads, sweeper, four runners; the viewers and reviewers are one more. Engineers and hands act: the site is what is measured.
 Viewers hold a WebSocket each on one of four runs that last as long as the load, come back with their cursor when it ends, and
 note each row of the log and when it came; an event's age is from its own time to the viewer's receipt. Reviewers take the next
-item, save a draft and submit, a second apart. `--queued` runs wait for one runner; those that end are followed by others.
+item, save a draft and submit, four seconds apart. `--queued` runs wait for one runner; those that end are followed by others.
 
 Exit status 1 for an event lost or told twice, an answer of 500 or more, or a run that did not end as it should.
 """
@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import random
 import re
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from report import ROOT, quantile, show
 
 RUNNERS = {"queue": "run.cpu", "live1": "run.sm_90", "live2": "run.sm_90", "live3": "run.sm_90"}
 LIVE = 4
+FIRST_WAIT_S = 0.5  # of a page whose socket was closed
+THINK_S = 4.0  # of a reviewer over a page, and again before submitting: an item in eight seconds, where people take minutes
 ATTEMPTS = 3  # of a queued run: 3 candidates of 4 steps each
 ROW = re.compile(r'<li id="ev-(\d+)"')
 SCORES = {"anti_hacking": 4, "cuda_engineering": 3, "operator_coverage": 3, "skill_compliance": 4}
@@ -120,14 +123,14 @@ async def view(session: Any, base: str, cookie: str, run: int, seen: Seen, stop:
 
     came: dict[int, float] = {}
     seen.came.append(came)
-    cursor, first = 0, True
+    cursor, first, wait, since = 0, True, FIRST_WAIT_S, time.monotonic()
     headers = {"Cookie": f"sessionid={cookie}", "Origin": base}
     while not stop.is_set():
         try:
             address = f"{base.replace('http', 'ws', 1)}/ws/runs/{run}/?since={cursor}"
             async with session.ws_connect(address, headers=headers, max_msg_size=0) as socket:
                 seen.reconnects += not first
-                first = False
+                first, since = False, time.monotonic()
                 while not stop.is_set():
                     message = await socket.receive(timeout=30)
                     if message.type is not aiohttp.WSMsgType.TEXT:
@@ -140,7 +143,10 @@ async def view(session: Any, base: str, cookie: str, run: int, seen: Seen, stop:
                     await socket.send_str(json.dumps({"ack": cursor}))
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             seen.errors[type(error).__name__] += 1
-        await asyncio.sleep(0.5)
+        # As the page does (static/js/live.js): a socket that held for a while starts from the shortest wait again.
+        wait = FIRST_WAIT_S if time.monotonic() - since > 5 else wait
+        await asyncio.sleep(wait * random.uniform(0.75, 1.25))
+        wait, since = min(2 * wait, 10.0), time.monotonic()
 
 
 async def review(session: Any, base: str, cookie: str, project: int, seen: Seen, stop: asyncio.Event) -> None:
@@ -178,9 +184,9 @@ async def review(session: Any, base: str, cookie: str, project: int, seen: Seen,
             await asyncio.sleep(2)
             continue
         await ask("page", "GET", place)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(THINK_S)
         await ask("save", "POST", place, data=FORM | {"comment": "load", "act": "save"}, headers={"Accept": "application/json"})
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(THINK_S)
         status, _, _ = await ask("submit", "POST", place, data=FORM | {"act": "submit"})
         if status == 302:
             seen.submitted.append(int(re.findall(r"/items/(\d+)/", place)[0]))

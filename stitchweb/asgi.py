@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 
@@ -20,7 +19,7 @@ application = ProtocolTypeRouter(
     {
         "http": http,
         # A page of another site can open a socket with the visitor's cookies; the Origin tells them apart.
-        "websocket": same_origin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": same_origin(URLRouter(websocket_urlpatterns)),
     }
 )
 

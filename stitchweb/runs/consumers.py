@@ -36,15 +36,31 @@ Message = dict[str, Any]
 _open = Held()
 
 
-async def watch(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
-    """`/ws/runs/<pk>/?since=N`: everything after event N, in order, each batch sent when the one before was acknowledged.
+Receive, Send = Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+def accepted(inner: Application) -> Application:
+    """`inner` with the handshake done before anything else. A refused one would hide the code that says why. And who it is has
+    to wait for the database: on a busy site that takes longer than a server waits for a handshake, and pages that were dropped
+    come again all at once."""
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        await send({"type": "websocket.accept"})
+        await inner(scope, receive, send)
+
+    return application
+
+
+async def watch(scope: Message, receive: Receive, send: Send) -> None:
+    """`/ws/runs/<pk>/?since=N`, an accepted socket: everything after event N, in order, each batch sent when the one before was
+    acknowledged.
 
     Messages out: {"seq", "html", "status"}, and {"seq"} alone as a sign of life. Messages in: {"ack": seq}. Closes with 4401
     signed out, 4403 no access any more, 4404 no such run (or not for this person), 4429 too many sockets, 1013 no
     acknowledgement, 1011 our own error.
     """
-    await receive()  # websocket.connect
-    await send({"type": "websocket.accept"})  # first: a refused handshake would hide the code that says why
     user = scope.get("user")
     if user is None or not user.is_authenticated:
         await send({"type": "websocket.close", "code": SIGNED_OUT})
@@ -67,9 +83,7 @@ async def watch(scope: Message, receive: Callable[[], Awaitable[Message]], send:
                 await pump
 
 
-async def nowhere(
-    scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-) -> None:
+async def nowhere(scope: Message, receive: Receive, send: Send) -> None:
     """Any other address: the handshake is refused, where Channels would raise and fill the log for whoever asks."""
     await receive()
     await send({"type": "websocket.close"})
@@ -78,7 +92,7 @@ async def nowhere(
 class _Socket:
     """An accepted socket: who holds it, of which run, and how far it is."""
 
-    def __init__(self, scope: Message, send: Callable[[Message], Awaitable[None]]) -> None:
+    def __init__(self, scope: Message, send: Send) -> None:
         self.send = send
         self.session: Any = scope.get("session")
         self.user_id: int = scope["user"].pk

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from channels import auth
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
@@ -315,6 +316,20 @@ async def test_many_watchers_share_one_read_and_one_rendering(
     await asyncio.gather(*(page.take() for page in pages))
     assert rendered.count(seq) == 1
     assert rendered.count(3) == 1
+
+
+async def test_a_handshake_waits_for_no_database(run: Run, world: World, watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, looked_up = asyncio.Event(), auth.get_user
+
+    async def busy(scope: Any) -> Any:
+        await known.wait()
+        return await looked_up(scope)
+
+    monkeypatch.setattr(auth, "get_user", busy)
+    page = await watch(run, world.viewer)  # accepted
+    assert await page.communicator.receive_nothing(0.2)
+    known.set()
+    assert (await page.take())["seq"]
 
 
 @pytest.mark.parametrize(("who", "code"), [("nobody", 4401), ("outsider", 4404)])
