@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -67,6 +68,7 @@ def run(given: argparse.Namespace, make: Callable[[], Hands] = local_hands) -> i
         print(error, file=sys.stderr)
         return BROKEN
     made = Made()
+    before = signal.signal(signal.SIGTERM, _interrupt)
     hands = make()
     try:
         with (given.out / "grpo_skill1.jsonl").open("w", encoding="utf-8") as rows:
@@ -82,6 +84,7 @@ def run(given: argparse.Namespace, make: Callable[[], Hands] = local_hands) -> i
         print(f"Interrupted; {made.kept} tasks are in {given.out}.", file=sys.stderr)
         return INTERRUPTED
     finally:
+        signal.signal(signal.SIGTERM, before)
         close = getattr(hands, "close", None)
         if close is not None:
             close()
@@ -89,6 +92,10 @@ def run(given: argparse.Namespace, make: Callable[[], Hands] = local_hands) -> i
     causes = ", ".join(f"{count} {cause}" for cause, count in made.rejected.most_common())
     print(f"{made.kept} tasks of {made.proposed} proposals in {given.out}; rejected: {causes or 'none'}.", file=sys.stderr)
     return 0 if made.kept >= given.count else 3
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def tasks(given: argparse.Namespace, hands: Hands, target: str, near: Likeness, made: Made) -> Iterator[tuple[Proposal, Found]]:

@@ -38,11 +38,11 @@ def propose(seed: int, number: int) -> Proposal:
 def _start(draw: random.Random) -> Shape:
     kind = draw.choice(("rows", "sequences", "images", "images"))
     if kind == "rows":
-        return draw.choice((64, 128, 512, 1024, 4096)), draw.choice((256, 512, 768, 1024, 2048))
+        return draw.choice((512, 1024, 2048, 4096, 8192)), draw.choice((512, 768, 1024, 2048))
     if kind == "sequences":
-        return draw.choice((2, 4, 8, 16)), draw.choice((64, 128, 256, 512)), draw.choice((64, 128, 256, 512))
-    side = draw.choice((16, 28, 32, 56, 64))
-    return draw.choice((2, 4, 8, 16)), draw.choice((16, 32, 48, 64, 96)), side, side
+        return draw.choice((4, 8, 16, 32)), draw.choice((128, 256, 512, 1024)), draw.choice((128, 256, 384, 512))
+    side = draw.choice((28, 32, 56, 64, 112))
+    return draw.choice((4, 8, 16, 32)), draw.choice((16, 32, 48, 64, 96)), side, side
 
 
 def _steps(draw: random.Random, start: Shape, count: int) -> list[Step]:
