@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
     return found
 
 
-def test_the_rows_of_a_release_and_the_teams_judge_are_handed_over(world: World, tmp_path: Path, asked: list[Given]) -> None:
+def test_the_rows_of_a_release_and_the_teams_judge_are_handed_over(
+    world: World, tmp_path: Path, asked: list[Given], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["manage.py", "train", "--seed", "7"])
     team = labelled(world, 48, 8)
     released(team)
     stored = default_storage.save("judges/for-training.json", ContentFile(b'{"weights": 1}'))
@@ -50,7 +54,7 @@ def test_the_rows_of_a_release_and_the_teams_judge_are_handed_over(world: World,
     assert given.judge[0] == "--judge"
     assert json.loads(Path(given.judge[1]).read_text()) == {"weights": 1}
     assert (given.recipe.model.name, given.seed) == ("tiny", 7)
-    assert given.command.startswith("python manage.py ")
+    assert given.command == "python manage.py train --seed 7"
 
 
 def test_a_judge_that_may_only_rank_shapes_no_reward(world: World, tmp_path: Path, asked: list[Given]) -> None:
