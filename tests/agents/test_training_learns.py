@@ -105,14 +105,14 @@ def _gone(pids: set[int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_that_cannot_measure_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+def test_rows_without_a_reference_to_judge_by_stop_the_run_with_a_sentence(tmp_path: Path) -> None:
     rows = [{"prompt": [{"role": "user", "content": "x"}], "task_id": "a", "skill": "skill1", "gpu_target": "cpu",
              "reference_code": "class Model:\n    pass\n"}] * 4  # fmt: skip
     (tmp_path / "grpo_skill1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = recipe_of("coder-toy")
     big = recipe.model_copy(update={"model": recipe.model.model_copy(update={"name": str(tmp_path / "model")})})
     _save_tiny(tmp_path / "model")
-    with pytest.raises(RunFailed, match=r"programs got no reward, by no fault of theirs.*The reference cannot be used"):
+    with pytest.raises(RunFailed, match=r"No row has a reference that programs can be judged by.*The reference cannot be used"):
         run(Given(big, tmp_path / "run", tmp_path))
 
 

@@ -96,7 +96,7 @@ def test_a_batch_is_priced_by_what_the_verifier_finds(service: Path) -> None:
     assert outcomes["forges"] not in ("verified", "")
     assert {got[n].reward for n in ("zeros", "wrong", "no Python", "words", "huge", "forges", "hangs")} == {-1.0}
     assert all(one.sentence for name, one in got.items() if one.reward == -1)
-    assert got["no reference"].reward is None
+    assert (got["no reference"].reward, got["no reference"].bad_reference) == (None, True)
     assert "reference" in got["no reference"].error
 
 

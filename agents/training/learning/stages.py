@@ -16,6 +16,8 @@ from agents.training.learning.telling import Teller
 from agents.training.service.client import Client
 
 log = logging.getLogger(__name__)
+AT_ONCE = 64  # references that are looked at in one batch
+PROBE = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"  # a program that ends at once
 Row = dict[str, Any]
 
 
@@ -58,6 +60,27 @@ def short(job: Job, rows: Sequence[Row], tokenizer: Any, teller: Teller) -> list
         raise StageFailed(f"Every prompt of {job.stage.data} has more than {most} tokens: raise longest_prompt of the stage.")
     if len(kept) < len(rows):
         teller.tell(SAID, sentence=f"{len(rows) - len(kept)} of {len(rows)} rows are left out: more than {most} tokens.")
+    return kept
+
+
+def usable(rows: Sequence[Row], client: Client, counted: Counted, teller: Teller) -> list[Row]:
+    """The rows whose reference anything can be judged by. Raises StageFailed where none is left."""
+    asked = list({(row["reference_code"], row.get("gpu_target")): row for row in rows}.values())
+    why: dict[str, str] = {}
+    for start in range(0, len(asked), AT_ONCE):
+        some = asked[start : start + AT_ONCE]
+        prices = client.price([item_of(PROBE, row | {"skill": "skill1"}) for row in some])
+        counted.take([price for price in prices if not price.bad_reference])
+        why |= {row["reference_code"]: price.error for row, price in zip(some, prices, strict=True) if price.bad_reference}
+    counted.taken()
+    kept = [row for row in rows if row["reference_code"] not in why]
+    last = next(iter(why.values()), "")
+    if not kept:
+        raise StageFailed(f"No row has a reference that programs can be judged by. {last}")
+    if why:
+        teller.tell(
+            SAID, sentence=f"{len(rows) - len(kept)} of {len(rows)} rows are left out. One of {len(why)} causes: {last}"
+        )
     return kept
 
 
@@ -133,7 +156,7 @@ def _rejection(job: Job, rows: Sequence[Row], teller: Teller) -> None:
     model, tokenizer = (None, tokenizer_of(job)) if job.stage.server else load(job)
     client, counted = Client.at(Path(job.door)), Counted(job.stage.most_failed)
     kept: list[Row] = []
-    tasks = list({row["task_id"]: row for row in short(job, rows, tokenizer, teller)}.values())
+    tasks = list({row["task_id"]: row for row in usable(short(job, rows, tokenizer, teller), client, counted, teller)}.values())
     asked = 0
     for at, row in enumerate(tasks):
         texts = sampled_from(job, row) if job.stage.server else sample(job, model, tokenizer, row)
@@ -175,8 +198,9 @@ def _grpo(job: Job, rows: Sequence[Row], teller: Teller) -> None:
     if job.stage.reward is None:
         reward: Any = judge_reward
     else:
-        counted = Counted(job.stage.most_failed)
-        reward = coder_reward(Client.at(Path(job.door)), counted)
+        client, counted = Client.at(Path(job.door)), Counted(job.stage.most_failed)
+        rows = usable(rows, client, counted, teller)
+        reward = coder_reward(client, counted)
     names = "prompt skill task_id reference_code gpu_target parent_code feedback_items expert_scores_json expert_hack".split()
     used = short(job, rows, tokenizer, teller)
     data = Dataset.from_list([{name: row[name] for name in names if name in row} for row in used])

@@ -39,12 +39,14 @@ class Item(Contract):
 
 
 class Priced(Contract):
-    """What came of one item. `error` is set exactly where `reward` is None: the machine's or the judge's trouble, which says
-    nothing of the candidate. `outcome`: its verdict (`hack:<class>` where one is proven), or `no-program`. `inputs`: what the
-    reward was computed from. `known`: the same candidate was measured before. `seconds`: that its measurement took."""
+    """What came of one item. `error` is set exactly where `reward` is None: the machine's or the judge's trouble, or, with
+    `bad_reference`, that of the reference; it says nothing of the candidate. `outcome`: its verdict (`hack:<class>` where one
+    is proven), or `no-program`. `inputs`: what the reward was computed from. `known`: the same candidate was measured before.
+    `seconds`: that its measurement took."""
 
     reward: float | None = None
     error: str = ""
+    bad_reference: bool = False
     outcome: str = ""
     sentence: str = ""
     inputs: Inputs | None = None

@@ -46,6 +46,10 @@ class NotMeasured(Exception):
     """The machine's trouble, never the candidate's. The message is a sentence."""
 
 
+class BadReference(NotMeasured):
+    """By this reference nothing can be judged. The message is a sentence."""
+
+
 @dataclass
 class _Slot:
     """Hands for one candidate at a time, and the references that they have met."""
@@ -158,7 +162,7 @@ class Measurer:
         if not isinstance(check, CheckReport):
             raise NotMeasured(f"The runner answered a check with a report of kind {check.kind!r}.")
         if check.verdict is Verdict.REFUSED:
-            raise NotMeasured(check.sentence or "The reference cannot be used.")
+            raise BadReference(check.sentence or "The reference cannot be used.")
         timing: TimingReport | None = None
         if check.verdict is Verdict.VERIFIED:
             with self._gate.alone(self._ended.is_set):
@@ -168,13 +172,13 @@ class Measurer:
             if not isinstance(report, TimingReport):
                 raise NotMeasured(f"The runner answered a timing with a report of kind {report.kind!r}.")
             if report.verdict is Verdict.REFUSED:
-                raise NotMeasured(report.sentence or "The reference cannot be timed.")
+                raise BadReference(report.sentence or "The reference cannot be timed.")
             timing = report
         return _told(check, timing, options.protocol.id, time.monotonic() - began)
 
     def _meet(self, slot: _Slot, hands: Hands, source: Source, options: Options) -> None:
         """Run the reference once before any candidate of it, in time of its own: what its start costs is no candidate's time.
-        NotMeasured for one by which nothing can be judged."""
+        BadReference for one by which nothing can be judged."""
         key = digest([source.sha256, options.target, options.mode, options.precision])
         if key not in slot.met and key not in self._unusable:
             limits = Limits.of(options.target, REFERENCE_S)
@@ -194,7 +198,7 @@ class Measurer:
                 )
             slot.met.add(key)
         if key in self._unusable:
-            raise NotMeasured(self._unusable[key])
+            raise BadReference(self._unusable[key])
 
     def _late(self, limit_s: float) -> Callable[[], bool]:
         end = time.monotonic() + limit_s + GRACE_S

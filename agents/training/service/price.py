@@ -11,7 +11,7 @@ from agents.judges.model import BrokenJudge
 from agents.reward import Inputs, NotRated, reward
 from agents.reward.form import hacked
 from agents.training.service.contracts import NO_PROGRAM, Item, Priced, Terms
-from agents.training.service.measure import KEPT, Measured, Measurer, NotMeasured
+from agents.training.service.measure import KEPT, BadReference, Measured, Measurer, NotMeasured
 from agents.training.service.raters import Rater, levels_of
 from gpu_runner.contracts import CandidateFiles, Verdict, digest
 
@@ -42,7 +42,8 @@ class Pricer:
             inputs = self._inputs(item, files, measured)
             value = reward(inputs, self.by)
         except (NotMeasured, BrokenJudge) as error:
-            return Priced(error=str(error) or "It could not be measured, and nothing says why.", sha256=files.sha256)
+            why = str(error) or "It could not be measured, and nothing says why."
+            return Priced(error=why, bad_reference=isinstance(error, BadReference), sha256=files.sha256)
         except (NotRated, ValueError) as error:
             return Priced(error=f"There is no reward for it: {error}", sha256=files.sha256)
         return Priced(
