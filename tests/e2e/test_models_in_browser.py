@@ -124,7 +124,7 @@ def test_a_key_a_test_and_a_run_that_streams_from_wrong_code_to_a_faster_program
 
         page.goto(site.base + site.pages["program"])
         for role in ("Planner", "Coder", "Verifier"):
-            page.get_by_label(role).select_option(label="scripted-1")
+            page.get_by_role("combobox", name=role).select_option(label="scripted-1")
         page.get_by_label("Tokens, thousand").fill("50")
         page.get_by_label("Cost, USD").fill("1")
         page.get_by_role("button", name="Start the run").click()

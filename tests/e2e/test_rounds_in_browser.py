@@ -54,7 +54,7 @@ def test_several_programs_are_written_at_once_and_the_tree_shows_which_won(brows
         page = opened(browser, site)
         page.goto(site.base + site.pages["program"])
         for role in ("Planner", "Coder", "Verifier"):
-            page.get_by_label(role).select_option(label="scripted-1")
+            page.get_by_role("combobox", name=role).select_option(label="scripted-1")
         page.get_by_label("Programs at once").fill(str(WIDTH))
         page.get_by_label("Cost, USD").fill("1")
         page.get_by_role("button", name="Start the run").click()
