@@ -77,7 +77,8 @@ def evict_bytes(device: str) -> int:
     return 256 << 20 if device != "cpu" else 2 * llc_bytes()
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The processor's own name; the architecture where it has none, or this is not Linux."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -113,7 +114,7 @@ def _described(target: str) -> DeviceInfo:
     if target == "cpu":
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
         return DeviceInfo(
-            kind="cpu", name=_cpu_name(), target=target, cores=settings.threads, memory_mib=memory, torch=_torch_version(),
+            kind="cpu", name=cpu_name(), target=target, cores=settings.threads, memory_mib=memory, torch=_torch_version(),
             compiler=_first_line(compiler_version(settings.cxx)), sandbox=settings.sandbox,
         )  # fmt: skip
     gpu = _gpu()

@@ -6,10 +6,10 @@ import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from agents.training.recipe import Recipe
+from gpu_runner.device import cpu_name
 
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft")
 
@@ -25,14 +25,8 @@ def header(recipe: Recipe, seed: int, command: str) -> dict[str, Any]:
 
 
 def device() -> str:
-    """The processor's own name and how many of its cores this process may use."""
-    name = platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass  # not Linux, or a processor without a name: the architecture has to do
-    return f"{name}, {len(os.sched_getaffinity(0))} cores usable"
+    """The processor, and how many of its cores this process may use."""
+    return f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores usable"
 
 
 def _version(package: str) -> str:

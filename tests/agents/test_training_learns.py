@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from agents.training.curve import NoCurve, conditions, gain, picture, read
 from agents.training.driver import Given, RunFailed, run
 from agents.training.recipe import read as recipe_of
+from gpu_runner.neighbours import family
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
@@ -57,15 +57,10 @@ def test_every_stage_of_a_big_recipe_runs_with_a_tiny_model(name: str, tmp_path:
 
 @pytest.mark.slow
 def test_an_interrupted_run_ends_all_that_it_started_and_says_so(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "agents.training", "run", "--recipe", "coder-toy", "--out", str(tmp_path / "run")]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert child.stderr is not None
-    for line in child.stderr:
-        if "milestones 1/" in line:
-            break
-    below = _below(child.pid)
+    child, below = _begun(tmp_path)
     assert len(below) > 3  # the service, its sandboxes, the trainer
     os.kill(child.pid, signal.SIGINT)
+    assert child.stderr is not None
     said = child.stderr.read()
     assert child.wait(60) == 130
     assert "Interrupted; everything that was started has ended" in said
@@ -74,27 +69,21 @@ def test_an_interrupted_run_ends_all_that_it_started_and_says_so(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_killed_run_takes_its_trainer_and_its_service_with_it(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "agents.training", "run", "--recipe", "coder-toy", "--out", str(tmp_path / "run")]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert child.stderr is not None
-    for line in child.stderr:
-        if "milestones 1/" in line:
-            break
-    below = _below(child.pid)
+    child, below = _begun(tmp_path)
     child.kill()
     child.wait(10)
     _gone(below)
 
 
-def _below(root: int) -> set[int]:
-    parents = {}
-    for entry in os.listdir("/proc"):
-        with suppress(OSError, ValueError):
-            parents[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-    found: set[int] = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {root}
+def _begun(folder: Path) -> tuple[subprocess.Popen[str], set[int]]:
+    """A run whose first stage has made a step, and all processes below it."""
+    words = [sys.executable, "-m", "agents.training", "run", "--recipe", "coder-toy", "--out", str(folder / "run")]
+    child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stderr is not None
+    for line in child.stderr:
+        if "milestones 1/" in line:
+            break
+    return child, family(child.pid) - {child.pid}
 
 
 def _gone(pids: set[int]) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.readings import agrees, facts, speeds, times
 from agents.state import Options
 from agents.steps import checking, measuring
 from agents.training.service.contracts import Item, Terms
@@ -22,7 +23,6 @@ from gpu_runner.contracts import (
     Analysis,
     CandidateFiles,
     CheckReport,
-    CheckRow,
     Contract,
     Limits,
     Source,
@@ -35,7 +35,6 @@ from gpu_runner.hands import Cancelled, Hands, HandsError
 log = logging.getLogger(__name__)
 
 KEPT = 100_000  # measurements that are remembered
-SHOWN_ROWS = 12  # of the check, that a judge is told
 REFERENCE_S = 300.0  # for the first run of a reference
 GRACE_S = 60.0  # that the hands may take beyond a task's own limit, before they count as broken
 
@@ -216,33 +215,15 @@ def _silent(progress: Any) -> None:
     return
 
 
-def _row(row: CheckRow) -> str:
-    return f"{row.name}: {row.value or row.note or 'no reading'}{f' (limit {row.limit})' if row.limit else ''}"
-
-
 def _told(check: CheckReport, timing: TimingReport | None, protocol: str, seconds: float) -> Measured:
     last = timing if timing is not None and timing.verdict is not None else check
-    declared = [row.passed for row in check.rows if row.group == "declared" and row.passed is not None]
     failed = sum(row.passed is False for row in check.rows)
-    eager, compiled = (timing.over_eager, timing.over_compile) if timing else (None, None)
-    arms = {arm.arm: arm.median_ms for arm in timing.arms} if timing else {}
-    facts = [_row(row) for row in check.rows if not row.not_run][:SHOWN_ROWS]
-    if eager:
-        facts.append(f"Speed over eager: {eager.value:.2f} ({eager.low:.2f} to {eager.high:.2f})")
-    if compiled:
-        facts.append(f"Speed over torch.compile: {compiled.value:.2f}")
-    if check.coverage is not None:
-        facts.append(f"Share of time in its own kernels: {100 * check.coverage:.0f} %")
     return Measured(
         verdict=str(last.verdict), hack=str(last.hack or ""), sentence=last.sentence, protocol=protocol,
-        outputs_agree=all(declared) if declared else check.verdict is Verdict.VERIFIED, facts=tuple(facts),
-        seconds=round(seconds, 3),
-        speed={
-            "speedup": eager.value if eager else None, "speedup_low": eager.low if eager else None,
-            "speedup_compile": compiled.value if compiled else None, "speedup_compile_low": compiled.low if compiled else None,
-        },
+        outputs_agree=agrees(check.rows, check.verdict is Verdict.VERIFIED),
+        facts=tuple(facts(check.rows, timing, check.coverage)), seconds=round(seconds, 3), speed=speeds(timing),
         numbers={
             "error_ratio": check.error_ratio, "signal_error": check.signal_error, "coverage": check.coverage,
-            "rows_failed": float(failed), "ms": arms.get("candidate"), "eager_ms": arms.get("eager"),
+            "rows_failed": float(failed), **times(timing),
         },
     )  # fmt: skip

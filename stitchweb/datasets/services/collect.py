@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from agents.events import CandidateView, View
 from agents.likeness import candidate_norm_sha256
-from gpu_runner.contracts import CheckRow, TimingReport
+from agents.readings import agrees, facts, speeds, times
+from gpu_runner.contracts import TimingReport
 from stitchweb.datasets.models import UNKNOWN_LICENCE, Keyring, Record, Reference
 from stitchweb.datasets.progress import Tell, silent
 from stitchweb.programs.models import Revision
@@ -25,7 +26,6 @@ from stitchweb.runs.rail import decision_of
 from stitchweb.teams.models import Team
 
 AT_ONCE = 100
-SHOWN_ROWS = 12
 OURS = "Apache-2.0"  # of examples, gold items and what generators here write
 
 
@@ -101,7 +101,8 @@ def record_of(team: Team, run: Run, reference: Reference, view: View, candidate:
         target=run.target, origin=origin, verdict=candidate.verdict or "",
         files={path: ref.sha256 for path, ref in candidate.files.items()},
         parent_files={path: ref.sha256 for path, ref in parent.files.items()} if parent else {},
-        asked=_asked(view, candidate), measured=_measured(candidate, timing), facts=_facts(candidate, timing),
+        asked=_asked(view, candidate), measured=_measured(candidate, timing),
+        facts=facts(candidate.rows, timing, (candidate.check or {}).get("coverage")),
         inputs=_inputs(candidate, timing), ended_at=_ended(run),
     )  # fmt: skip
 
@@ -129,7 +130,6 @@ def _asked(view: View, candidate: CandidateView) -> dict[str, Any]:
 
 def _measured(candidate: CandidateView, timing: TimingReport | None) -> dict[str, Any]:
     check = candidate.check or {}
-    arms = {arm.arm: arm.median_ms for arm in timing.arms} if timing else {}
     device = timing.device if timing else None
     return {
         "built": bool((candidate.build or {}).get("ok", bool(candidate.verdict))),
@@ -137,45 +137,21 @@ def _measured(candidate: CandidateView, timing: TimingReport | None) -> dict[str
         "signal_error": check.get("signal_error"),
         "coverage": check.get("coverage"),
         "rows_failed": check.get("failed"),
-        "ms": arms.get("candidate"),
-        "eager_ms": arms.get("eager"),
+        **times(timing),
         "device": device.name if device else "",
         "cuda": device.runtime if device else "",
     }
 
 
-def _facts(candidate: CandidateView, timing: TimingReport | None) -> list[str]:
-    """Readings as sentences: no verdict, no author, no word of either."""
-    said = [_row(row) for row in candidate.rows if not row.not_run][:SHOWN_ROWS]
-    if timing and timing.over_eager:
-        ratio = timing.over_eager
-        said.append(f"Speed over eager: {ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})")
-    if timing and timing.over_compile:
-        said.append(f"Speed over torch.compile: {timing.over_compile.value:.2f}")
-    coverage = (candidate.check or {}).get("coverage")
-    if coverage is not None:
-        said.append(f"Share of time in its own kernels: {100 * coverage:.0f} %")
-    return said
-
-
-def _row(row: CheckRow) -> str:
-    return f"{row.name}: {row.value or row.note or 'no reading'}{f' (limit {row.limit})' if row.limit else ''}"
-
-
 def _inputs(candidate: CandidateView, timing: TimingReport | None) -> dict[str, Any]:
     """Of `agents.reward.Inputs`, all but the labels' part."""
     verdict = candidate.verdict or ""
-    declared = [row.passed for row in candidate.rows if row.group == "declared" and row.passed is not None]
-    eager, compiled = (timing.over_eager, timing.over_compile) if timing else (None, None)
     return {
         "skill": candidate.skill,
         "verified": verdict == "verified",
-        "outputs_agree": all(declared) if declared else verdict == "verified",
+        "outputs_agree": agrees(candidate.rows, verdict == "verified"),
         "hack_found": verdict.startswith("hack"),
-        "speedup": eager.value if eager else None,
-        "speedup_low": eager.low if eager else None,
-        "speedup_compile": compiled.value if compiled else None,
-        "speedup_compile_low": compiled.low if compiled else None,
+        **speeds(timing),
     }
 
 
