@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -65,8 +66,6 @@ def ends_with_input(end: Callable[[], object]) -> None:
 
 
 def _is_pipe(fd: int) -> bool:
-    import stat
-
     return stat.S_ISFIFO(os.fstat(fd).st_mode)
 
 
