@@ -7,11 +7,10 @@ import logging
 import queue
 import secrets
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from agents.reading import Unreadable, header, read_program
 from agents.result import line_of, refused_line
 from agents.state import Options
 from agents.summary import Line
-from gpu_runner.contracts import BuildTask, Progress, Report, Task
-from gpu_runner.hands import Cancelled, Hands
+from gpu_runner import turns
+from gpu_runner.contracts import Progress, Report, Task
+from gpu_runner.hands import Hands
 
 log = logging.getLogger(__name__)
 
@@ -61,37 +61,27 @@ def keep_done(path: Path) -> set[str]:
     return {str(line["file"]) for line in done}
 
 
-class Turns:
-    """One program's hands among several: builds need no device and run at once, everything that measures waits for its turn."""
+class Clocked:
+    """A program's hands, and where its time went."""
 
-    def __init__(self, hands: Hands, device: threading.Lock, cancelled: Callable[[], bool]) -> None:
-        self._hands, self._device, self._cancelled = hands, device, cancelled
-        self.seconds: dict[str, float] = {}  # by the kind of a task; "waiting": for the device
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self.seconds: dict[str, float] = {}  # by the kind of a task; "waiting": for the device, for a place to compile
 
     def perform(
         self, task: Task, progress: Callable[[Progress], None] = lambda p: None, cancelled: Callable[[], bool] = lambda: False
     ) -> Report:
         """See `gpu_runner.hands.Hands`."""
-        if isinstance(task, BuildTask):
-            with self._clocked(task.kind):
-                return self._hands.perform(task, progress, cancelled)
-        with self._clocked("waiting"):
-            while not self._device.acquire(timeout=0.5):
-                if cancelled() or self._cancelled():
-                    raise Cancelled
-        try:
-            with self._clocked(task.kind):
-                return self._hands.perform(task, progress, cancelled)
-        finally:
-            self._device.release()
-
-    @contextmanager
-    def _clocked(self, kind: str) -> Iterator[None]:
         began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[kind] = self.seconds.get(kind, 0.0) + time.monotonic() - began
+        with turns.clocked() as waits:
+            try:
+                return self._hands.perform(task, progress, cancelled)
+            finally:
+                self._add("waiting", sum(waits))
+                self._add(task.kind, time.monotonic() - began - sum(waits))
+
+    def _add(self, kind: str, seconds: float) -> None:
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
 
     @property
     def spent(self) -> dict[str, float]:
@@ -111,13 +101,13 @@ def benchmark(
 ) -> Iterator[Line]:
     """One line per program of `todo`, as each is done, in `seconds` of wall clock in all.
 
-    As many programs are under way as there are `hands`; of what they do, builds alone run side by side, and one program at a
-    time has the device. They are begun in order, each with an equal share of the time that is left; what it does not use goes
-    to those after it. A program that cannot be read, does not work or breaks this process' own code gets a line that says so.
-    Once `cancelled()` turns true no further program is begun.
+    As many programs are under way as there are `hands`, which keep the device in order among themselves. They are begun in
+    order, each with an equal share of the time that is left; what it does not use goes to those after it. A program that cannot
+    be read, does not work or breaks this process' own code gets a line that says so. Once `cancelled()` turns true no further
+    program is begun.
     """
     until = clock() + seconds
-    device, free = threading.Lock(), queue.SimpleQueue[Hands]()
+    free = queue.SimpleQueue[Hands]()
     for one in hands:
         free.put(one)
     waiting = list(enumerate(todo))
@@ -133,8 +123,8 @@ def benchmark(
             def work() -> Line:
                 mine = free.get()
                 try:
-                    turns = Turns(mine, device, cancelled)
-                    return _one(path, name, options, share, turns, cancelled, clock) | {"seconds": turns.spent}
+                    clocked = Clocked(mine)
+                    return _one(path, name, options, share, clocked, cancelled, clock) | {"seconds": clocked.spent}
                 finally:
                     free.put(mine)
 

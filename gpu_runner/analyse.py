@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpu_runner import degeneracy
+from gpu_runner import degeneracy, turns
 from gpu_runner.contracts import AnalyseTask, Analysis, Graph, Label, OpCount, Refusal, TensorSpec
 from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
@@ -73,30 +73,34 @@ def _capture(job: Job, task: AnalyseTask) -> dict[str, Any]:
 
 
 def _describe(job: Job, task: AnalyseTask, session: Session, reference: ReferencePeer, judge: JudgePeer) -> Analysis:
-    one = draw(reference, watch=True)
+    with turns.beside(job):
+        one = draw(reference, watch=True)
     if one is None:
         raise ValueError("a plain draw always gives inputs")
     # The graph is captured beside the rest, in a process of its own: the exporter leaves traces in the one that it runs in.
     with closing(one.call, one.truth, one.inputs), ThreadPoolExecutor(1, thread_name_prefix="stitchweb-capture") as executor:
         if refusal := _unusable(one):
             return Analysis(refusal=refusal, entry=str(reference.facts.get("entry", "")))
-        stable = reference.about("determinism", one.inputs)
+        with turns.beside(job):
+            stable = reference.about("determinism", one.inputs)
         if not stable.get("close"):
             return Analysis(refusal=stochastic(reference), entry=str(reference.facts.get("entry", "")), deterministic=False,
                             labels=(Label.STOCHASTIC,))  # fmt: skip
         capture = executor.submit(_capture, job, task)
         job.stage("looking for trivial programs that would pass")
-        facts = probe(reference, judge, task.protocol, one)
-        session.learn(job, task.source, task.protocol, facts)
-        cause = _null_cause(reference, one, facts)
-        counts = reference.about("counts", one.inputs)
-        other_batch = reference.about("other_batch", one.inputs).get("other_batch")
+        with turns.beside(job):
+            facts = probe(reference, judge, task.protocol, one)
+            session.learn(job, task.source, task.protocol, facts)
+            cause = _null_cause(reference, one, facts)
+            counts = reference.about("counts", one.inputs)
+            other_batch = reference.about("other_batch", one.inputs).get("other_batch")
         job.stage("capturing the graph")
         graph, reason = _graph(capture.result())
         job.stage("measuring eager")
-        session.learn_ceilings(job, task.target)
-        eager_ns = median([reference.call(one.inputs).ns for _ in range(EAGER_CALLS)])
-        profile = reference.about("profile", one.inputs, iterations=LEAST)
+        with turns.alone(job):
+            session.learn_ceilings(job, task.target)
+            eager_ns = median([reference.call(one.inputs).ns for _ in range(EAGER_CALLS)])
+            profile = reference.about("profile", one.inputs, iterations=LEAST)
         ops = _ops(counts, profile)
         return Analysis(
             entry=str(reference.facts["entry"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_runner import turns
 from gpu_runner.checker import Checker
 from gpu_runner.contracts import CheckReport, CheckTask, Verdict
 from gpu_runner.evidence import recorded
@@ -32,7 +33,8 @@ def _gather(job: Job, task: CheckTask, session: Session) -> Evidence:
     opening = Opening(job, task.candidate, task.target)
     try:
         reference, judge = session.peers(job, task.source)
-        facts = session.facts(job, task.source, task.protocol)
+        with turns.beside(job):
+            facts = session.facts(job, task.source, task.protocol)
     except BaseException:
         opening.abandon()
         raise
@@ -40,7 +42,8 @@ def _gather(job: Job, task: CheckTask, session: Session) -> Evidence:
         job.stage("comparing")
         checker = Checker(job, task, reference, candidate, judge, facts)
         try:
-            checker.run()
+            with turns.beside(job):
+                checker.run()
         except (ProgramRefused, ProgramEnded) as error:
             checker.evidence.trouble = error.trouble
     checker.sanitize()

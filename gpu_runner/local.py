@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from gpu_runner import turns
 from gpu_runner.analyse import analyse
 from gpu_runner.build import build
 from gpu_runner.check import perform_check
@@ -86,7 +87,8 @@ class LocalHands:
             return perform_check(job, task, self._session)
         if isinstance(task, TimeTask):
             return perform_timing(job, task, self._session)
-        return perform_profile(job, task, self._session)
+        with turns.alone(job):
+            return perform_profile(job, task, self._session)
 
 
 def _signed(report: Report, target: str, seconds: float) -> Report:

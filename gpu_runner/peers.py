@@ -33,6 +33,7 @@ from gpu_runner.sandbox import (
 )
 from gpu_runner.sandbox.spec import Tool
 from gpu_runner.tolerances import tolerances
+from gpu_runner.turns import compile_threads
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest, settled
 
 
@@ -191,7 +192,8 @@ class ReferencePeer(Program):
         peer = cls("reference", start(job, "reference", {"reference.py": source.text}, threads), job)
         try:
             payload = {"entry": source.entry, "device": job.device, "mode": job.mode, "precision": job.precision}
-            peer.facts = peer.ask("load", payload | ({"compile": compile} if compile else {}))
+            how = {"compile": compile, "compile_threads": compile_threads()} if compile else {}
+            peer.facts = peer.ask("load", payload | how)
             if not isinstance(peer.facts.get("entry"), str):
                 raise Forged("reference", "The reference's process described the program in a way that cannot be.")
         except BaseException:

@@ -3,6 +3,7 @@ and constructing the program each time would cost more than the question. Candid
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -79,9 +80,11 @@ class Opening:
 
 @dataclass
 class Session:
-    """Keeps processes by what they run. Not thread-safe: the hands do one task at a time."""
+    """Keeps processes by what they run. Not thread-safe, as the hands do one task at a time, but for `reference` and `forget`:
+    the arms of a program are started beside each other."""
 
     def __post_init__(self) -> None:
+        self._lock = threading.Lock()
         self._judge: JudgePeer | None = None
         self._references: dict[tuple[str, str], ReferencePeer] = {}  # (program, arm), the longest unused first
         self._facts: dict[str, Facts] = {}
@@ -147,16 +150,18 @@ class Session:
         """The program's process with its weights as constructed; `arm` names a mode of torch.compile."""
         program = self.key(job, source)
         key = program, arm
-        peer = self._references.pop(key, None)
-        if peer is None:
-            # Only other programs make room: every arm of this one may be under measurement.
-            others = list(dict.fromkeys(name for name, _ in self._references if name != program))
-            for name in others[: max(0, len(others) - (KEPT - 1))]:
-                for stale in [k for k in self._references if k[0] == name]:
-                    self._references.pop(stale).close()
-            peer = ReferencePeer.start(job, source, compile=arm or None)
+        with self._lock:
+            peer = self._references.pop(key, None)
+            if peer is None:
+                # Only other programs make room: every arm of this one may be under measurement.
+                others = list(dict.fromkeys(name for name, _ in self._references if name != program))
+                for name in others[: max(0, len(others) - (KEPT - 1))]:
+                    for stale in [k for k in self._references if k[0] == name]:
+                        self._references.pop(stale).close()
+        peer = peer or ReferencePeer.start(job, source, compile=arm or None)
         peer.job = job
-        self._references[key] = peer
+        with self._lock:
+            self._references[key] = peer
         return peer
 
     def peers(self, job: Job, source: Source) -> tuple[ReferencePeer, JudgePeer]:
@@ -168,7 +173,8 @@ class Session:
 
     def forget(self, job: Job, source: Source, arm: str = "") -> None:
         """End a program's process: it failed, or its state is unknown."""
-        peer: Peer | None = self._references.pop((self.key(job, source), arm), None)
+        with self._lock:
+            peer: Peer | None = self._references.pop((self.key(job, source), arm), None)
         if peer is not None:
             peer.close()
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from gpu_runner import baselines
-from gpu_runner.config import config, private_folder
+from gpu_runner import baselines, turns
+from gpu_runner.compiled import Compiled
+from gpu_runner.config import config
 from gpu_runner.contracts import TimeTask, TimingReport, Verdict
 from gpu_runner.device import device_info, evict_bytes
 from gpu_runner.doubts import interferes
 from gpu_runner.evidence import recorded
-from gpu_runner.hands import Cancelled
 from gpu_runner.job import Job
 from gpu_runner.judging import JudgePeer
 from gpu_runner.peers import CandidatePeer, Program, ReferencePeer
@@ -30,10 +27,6 @@ from gpu_runner.timed import CANDIDATE, EAGER, Known, SpeedEvidence, WrongCall
 from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 from gpu_runner.verdict import accepted, leaf_ratio, usual_error
 
-NO_GRAPHS = "CUDA graphs, which this mode is about, have no meaning on the CPU"
-NOTHING_TO_TUNE = "the same as default: on the CPU this mode tunes matrix products, and the program has none"
-COMPILE_LIMIT_S = 240.0
-
 
 def perform_timing(job: Job, task: TimeTask, session: Session) -> TimingReport:
     """A whole timing: processes, warm-up, rounds, and a second process where the protocol wants one."""
@@ -42,7 +35,9 @@ def perform_timing(job: Job, task: TimeTask, session: Session) -> TimingReport:
     candidate: CandidatePeer | None = None
     try:
         reference, judge = session.peers(job, task.source)
-        facts = session.facts(job, task.source, task.protocol)
+        with turns.beside(job):
+            facts = session.facts(job, task.source, task.protocol)
+            session.counts(job, task.source)
         if opening is not None:
             candidate = opening.load(reference.facts["init_inputs"])
             with closing(weights := reference.weights()):
@@ -80,28 +75,28 @@ class Timer:
         key = baselines.key(self.session.key(self.job, self.task.source), self.protocol, device_info(self.task.target))
         known = baselines.load(key) if self._modes else None
         if known is None:
-            arms |= self._compiled_arms()
+            arms |= self._compiled()
         if candidate is not None:
             arms[CANDIDATE] = candidate
         self.evidence.degenerate, self.evidence.inputs_constant = facts.degenerate, facts.inputs_constant
         must_read = self.session.counts(self.job, self.task.source).get("must_read")
         self.evidence.must_read = must_read if isinstance(must_read, int) and 0 < must_read < 1 << 50 else 0
-        self.session.learn_ceilings(self.job, self.task.target)
-        self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
-        with self._device():
+        with turns.alone(self.job):
+            self.session.learn_ceilings(self.job, self.task.target)
+            self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
             self._measure(bench)
             self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
             self.evidence.conditions, self.evidence.cores, self.evidence.drift = bench.conditions, cores(), bench.drift
             if self._modes and known is None and not interferes(bench.busy):
                 baselines.save(key, self._known(bench, self.errors))
-            self.evidence.known = known
-            if known is not None and not known_holds(self.evidence):
-                self.job.stage("eager is not as fast as when the baselines were measured: measuring them again")
-                self.evidence.known = self._baselines(reference, judge, facts)
-                baselines.save(key, self.evidence.known)
-            if candidate is not None and self.protocol.second_process:
-                self.evidence.second = self._second(reference, judge, facts).samples
+        self.evidence.known = known
+        if known is not None and not known_holds(self.evidence):
+            self.job.stage("eager is not as fast as when the baselines were measured: measuring them again")
+            self.evidence.known = self._baselines(reference, judge, facts)
+            baselines.save(key, self.evidence.known)
+        if candidate is not None and self.protocol.second_process:
+            self.evidence.second = self._second(reference, judge, facts).samples
 
     def _measure(self, bench: Bench) -> None:
         with contextlib.closing(bench):
@@ -118,8 +113,10 @@ class Timer:
 
     def _baselines(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts) -> Known:
         """Eager and the compiled arms beside each other, without the candidate."""
-        bench, _ = self._bench(reference, judge, facts, {EAGER: reference, **self._compiled_arms()})
-        self._measure(bench)
+        arms = {EAGER: reference, **self._compiled()}
+        with turns.alone(self.job):
+            bench, _ = self._bench(reference, judge, facts, arms)
+            self._measure(bench)
         known = self._known(bench, self.errors)
         self.errors.clear()  # they are the known ones'
         return known
@@ -131,62 +128,11 @@ class Timer:
 
     # ---- arms --------------------------------------------------------------------------------------------------------
 
-    def _compiled_arms(self) -> dict[str, Program]:
-        return {mode: arm for mode in self._modes if (arm := self._compiled(mode)) is not None}
-
-    def _compiled(self, mode: str) -> ReferencePeer | None:
-        """A process with the compiled reference, called once so that it is compiled; None with the reason noted."""
-        if self.job.device == "cpu" and mode in ("reduce-overhead", "max-autotune"):
-            self.errors[mode] = NO_GRAPHS
-            return None
-        try:
-            if self.job.device == "cpu" and mode == "max-autotune-no-cudagraphs" and not self._has_products():
-                self.errors[mode] = NOTHING_TO_TUNE
-                return None
-            self.job.stage(f"compiling the reference with torch.compile ({mode})")
-            arm = self.session.reference(self.job, self.task.source, mode)
-            drawn = arm.draw(1)
-            if drawn is None:
-                raise ValueError("a plain draw always gives inputs")
-            started = time.monotonic()
-            with closing(drawn[0]):
-                arm.call(drawn[0], timeout=COMPILE_LIMIT_S).close()
-            self.evidence.build_s[mode] = time.monotonic() - started
-            made = arm.ask("compiled", {})
-        except (ProgramRefused, ProgramEnded) as error:
-            self.session.forget(self.job, self.task.source, mode)
-            self.errors[mode] = error.refusal.sentence
-            return None
-        if not made.get("graphs"):
-            self.errors[mode] = "torch.compile fell back to eager: it made no graph"
-            return None
-        return arm
-
-    def _has_products(self) -> bool:
-        """Whether one forward holds floating point operations that torch's counter knows: matrix products and convolutions."""
-        return bool(self.session.counts(self.job, self.task.source).get("flops"))
-
-    @contextlib.contextmanager
-    def _device(self) -> Iterator[None]:
-        """Nobody else of this machine's hands measures on the device meanwhile."""
-        path = private_folder(config().runtime_dir) / f"measure-{self.job.device}.lock"
-        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            told = False
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if not told:
-                        self.job.stage("waiting: another measurement has the device")
-                        told = True
-                    if self.job.cancelled():
-                        raise Cancelled("The job was cancelled.") from None
-                    time.sleep(0.1)
-            yield
-        finally:
-            os.close(fd)
+    def _compiled(self) -> dict[str, Program]:
+        """A process of each mode of torch.compile that has one; why the others have none is noted."""
+        made = Compiled(self.job, self.task.source, self.session, errors=self.errors, build_s=self.evidence.build_s)
+        made.run(self._modes)
+        return dict(made.arms)
 
     def _bench(
         self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, arms: dict[str, Program]
@@ -242,8 +188,9 @@ class Timer:
             candidate = stack.enter_context(opening.load(eager.facts["init_inputs"]))
             with closing(weights := eager.weights()):
                 candidate.load_weights(weights)
-            bench, _ = self._bench(eager, judge, facts, {EAGER: eager, CANDIDATE: candidate})
-            with contextlib.closing(bench):
+            with turns.alone(self.job), contextlib.ExitStack() as measured:
+                bench, _ = self._bench(eager, judge, facts, {EAGER: eager, CANDIDATE: candidate})
+                measured.enter_context(contextlib.closing(bench))
                 bench.warm_up()
                 bench.measure(max(MIN_ROUNDS, self.protocol.rounds // 2))
             return bench

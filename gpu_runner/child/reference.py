@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import arm, counting, loading, profiling, selections, state, tensors, tracing, variants
+from . import arm, compiling, counting, loading, profiling, selections, state, tensors, tracing, variants
 from .loading import Refused
 
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "DefaultCPUAllocator")
@@ -36,6 +36,7 @@ class Reference:
         self._drawn: list[Any] = []
         called: Any = self.model
         if payload.get("compile"):
+            compiling.limit_threads(payload["compile_threads"])
             called = torch.compile(self.model, mode=None if payload["compile"] == "default" else payload["compile"])
         self.arm = arm.Arm(called, self.device, self.precision)
 
@@ -245,6 +246,10 @@ def _answer(it: Reference, kind: str, payload: dict[str, Any], fds: list[int]) -
     if kind == "forget":
         it.arm.forget()
         return {}
+    if kind == "found":
+        return compiling.unpack(fds[0], payload["bytes"])
+    if kind == "left":
+        return compiling.pack(fds[0], payload["capacity"], payload["choices"])
     try:
         if kind == "determinism":
             return it.determinism(payload, fds[0])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from gpu_runner import turns
 from gpu_runner.build import build_library
 from gpu_runner.contracts import BuildTask, CandidateFiles, CheckTask
 from gpu_runner.contracts.candidate import LIBRARY_FILE
@@ -126,9 +127,10 @@ class Sanitizers:
         peer = CandidatePeer.start(self.job, files, started)
         try:
             trouble = None
-            peer.load(self.reference.facts["init_inputs"], entry=self.task.candidate.entry)
-            peer.load_weights(weights)
-            peer.watched(inputs, CALLS[device], LIMIT_S[device])
+            with turns.beside(self.job):
+                peer.load(self.reference.facts["init_inputs"], entry=self.task.candidate.entry)
+                peer.load_weights(weights)
+                peer.watched(inputs, CALLS[device], LIMIT_S[device])
         except ProgramEnded as error:
             trouble = error.sentence
         except ProgramRefused as error:

@@ -19,7 +19,9 @@ from agents.engineers.scripted import Scripted
 from agents.headless import optimize
 from agents.state import Candidate, Options, Todo
 from agents.summary import latest, table, totals
+from gpu_runner import turns
 from gpu_runner.contracts import CandidateFiles, Refusal
+from gpu_runner.job import Job
 from tests.agents.loop_world import SOURCE, FakeHands, analysis, options, program, scripted_name, todo
 
 
@@ -94,12 +96,12 @@ def test_a_benchmark_goes_on_where_it_was_killed(folder: Path, tmp_path: Path, e
 
 
 def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
-    """A clock that moves 30 s whenever the hands work: what the first program overdraws, the later ones share."""
+    """A clock that moves 20 s whenever the hands work: what the first program overdraws, the later ones share."""
     now = [0.0]
 
     class Slow(FakeHands):
         def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
-            now[0] += 30.0
+            now[0] += 20.0
             return super().perform(task, progress, cancelled)
 
     chosen: Options = options(scripted_name(Scripted()))
@@ -113,21 +115,19 @@ def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
     assert "too little" in result[2]["error"]
 
 
-def test_builds_run_side_by_side_and_what_measures_runs_alone(folder: Path, engineer: str) -> None:
+def test_programs_run_beside_each_other_and_a_line_says_where_the_time_went(folder: Path, engineer: str) -> None:
     together = threading.Barrier(2, timeout=20)
-    measuring: list[str] = []
 
     class Watched(FakeHands):
         def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
-            if task.kind == "build":
-                together.wait()  # breaks unless the other program builds as well
-                return super().perform(task, progress, cancelled)
-            measuring.append(task.kind)
-            assert len(measuring) == 1
-            time.sleep(0.01)
-            report = super().perform(task, progress, cancelled)
-            measuring.pop()
-            return report
+            together.wait()  # breaks unless the other program is at work as well: order is the hands' own
+            if task.kind == "check":
+                time.sleep(0.01)
+            if task.kind == "time":
+                job = Job("cpu", task.limits, task.mode, task.precision, progress, cancelled)
+                with turns.alone(job):
+                    time.sleep(0.1)
+            return super().perform(task, progress, cancelled)
 
     two = [path for path in programs(folder) if path.name in ("a.py", "c.py")]
     result = list(benchmark(folder, two, options(engineer), 100.0, [Watched(), Watched()]))
@@ -135,6 +135,8 @@ def test_builds_run_side_by_side_and_what_measures_runs_alone(folder: Path, engi
     for line in result:
         assert line["seconds"].keys() == {"waiting", "analyse", "profile", "build", "check", "time"}
         assert line["seconds"]["check"] >= 0.01
+        assert line["seconds"]["time"] >= 0.1
+    assert sum(line["seconds"]["waiting"] for line in result) >= 0.1, "one waited while the other measured"
 
 
 def test_a_run_that_breaks_our_own_code_costs_one_line(

@@ -1,0 +1,106 @@
+"""The queue for a device: measuring alone, computing beside others, and a bound on those who compile."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pytest
+
+from gpu_runner import turns
+from gpu_runner.config import config
+from gpu_runner.contracts import Limits, Mode, Precision
+from gpu_runner.hands import Cancelled
+from gpu_runner.job import Job
+
+
+@pytest.fixture(autouse=True)
+def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    config.cache_clear()
+    yield
+    config.cache_clear()
+
+
+def job(cancelled: threading.Event | None = None, said: list[str] | None = None) -> Job:
+    stop = cancelled.is_set if cancelled else lambda: False
+    words = [] if said is None else said
+    return Job("cpu", Limits(), Mode.EVAL, Precision.AS_REFERENCE, lambda p: words.append(str(p.payload["text"])), stop)
+
+
+def passes(turn: AbstractContextManager[None]) -> threading.Event:
+    """Set once the turn was had, in a thread of its own."""
+    had = threading.Event()
+
+    def work() -> None:
+        with turn:
+            had.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    return had
+
+
+def test_who_measures_has_the_device_alone_and_those_who_compute_share_it() -> None:
+    with turns.beside(job()):
+        assert passes(turns.beside(job())).wait(5)
+        alone = passes(turns.alone(job()))
+        assert not alone.wait(0.2)
+    assert alone.wait(5)
+    with turns.alone(job()):
+        others = [passes(turns.beside(job())), passes(turns.alone(job()))]
+        assert not any(other.wait(0.2) for other in others)
+    assert all(other.wait(5) for other in others)
+
+
+def test_those_who_share_the_device_cannot_keep_out_who_wants_it_alone() -> None:
+    with ExitStack() as first:
+        first.enter_context(turns.beside(job()))
+        alone = passes(turns.alone(job()))
+        time.sleep(0.1)
+        late = passes(turns.beside(job()))
+        assert not late.wait(0.2), "who comes later stands behind"
+    assert alone.wait(5)
+    assert late.wait(5)
+
+
+def test_waiting_is_said_costs_no_time_of_the_job_and_is_counted() -> None:
+    said: list[str] = []
+    mine = job(said=said)
+    before = mine.left()
+    with ExitStack() as held:
+        held.enter_context(turns.alone(job()))
+        threading.Timer(0.5, held.pop_all().close).start()
+        with turns.clocked() as waits, turns.alone(mine):
+            pass
+    assert said == [turns.WAITING]
+    assert sum(waits) >= 0.4
+    assert before - mine.left() < 0.4
+
+
+def test_a_cancelled_job_waits_no_longer() -> None:
+    cancelled = threading.Event()
+    with turns.alone(job()):
+        threading.Timer(0.2, cancelled.set).start()
+        with pytest.raises(Cancelled), turns.alone(job(cancelled)):
+            pass
+    with turns.alone(job()):
+        pass
+
+
+def test_a_core_in_four_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
+    assert (turns.compilers(), turns.compile_threads()) == (4, 3)
+    with ExitStack() as places:
+        for _ in range(3):
+            places.enter_context(turns.compiler(job()))
+        fourth = turns.compiler(job())
+        places.enter_context(fourth)
+        fifth = passes(turns.compiler(job()))
+        assert not fifth.wait(0.2)
+    assert fifth.wait(5)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    assert (turns.compilers(), turns.compile_threads()) == (1, 2)
