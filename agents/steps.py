@@ -114,7 +114,7 @@ def task_for(step: Step, state: State, blobs: BlobStore) -> Task:
     if step.kind == "profile":
         # The first one may be taken from before; whoever asks for another wants a new one.
         return measuring("profile", options, source, files, limit_s, fresh=state.reference_profile is not None)
-    if files is None:
+    if files is None and step.kind != "confirm":
         raise ValueError(f"a {step.kind} step needs a candidate, and this one names none")
     full = options.protocol if state.stop_cause is not None else None
     return measuring(step.kind, options, source, files, limit_s, full)

@@ -44,7 +44,8 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
         "floor_ms": floor, "protocol": protocol.id, "facts": _facts(evidence),
     }  # fmt: skip
     if CANDIDATE not in samples:
-        return TimingReport(**common, sentence=f"Eager takes {timings[EAGER].median_ms:.4g} ms.")
+        sentence = f"Eager takes {timings[EAGER].median_ms:.4g} ms."
+        return TimingReport(**common, speed=_of_eager(evidence, baseline, measured_noise), sentence=sentence)
 
     def over(name: str) -> Interval:
         if name in samples:
@@ -67,6 +68,14 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
         sentence=_sentence(speed, over_baseline, baseline, reasons),
         labels=tuple(labels),
     )
+
+
+def _of_eager(evidence: SpeedEvidence, baseline: str, noise: float | None) -> Speed:
+    """Without a candidate it is eager's speed that is told against the fastest arm: slower, where torch.compile is worth it."""
+    if baseline == EAGER or evidence.degenerate:
+        return Speed.NOT_CLAIMED
+    both = evidence.samples if baseline in evidence.samples or evidence.known is None else evidence.known.samples
+    return speed_word(paired_ratio(both[baseline].medians, both[EAGER].medians, evidence.protocol), evidence.protocol, noise)
 
 
 def eager_then_over_now(evidence: SpeedEvidence) -> float | None:

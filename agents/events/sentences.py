@@ -74,7 +74,7 @@ def _sentence(step: Step, state: State) -> str:
         case "time":
             return f"Timing {name} against eager"
         case "confirm":
-            return f"Timing {name} against every baseline"
+            return f"Timing {name} against every baseline" if step.candidate else "Timing every baseline"
         case "profile":
             return f"Profiling {name}"
         case "decide":

@@ -22,8 +22,8 @@ def next_step(state: State) -> Step | Stop:
     """The step that is due, or why there is none: ended, paused, or waiting for a person to approve the plan.
 
     A `code` step names the todo and, when one is there, the earlier attempt to repair or refine. Once a stop cause is set, the
-    remaining steps are the best candidate's `check` under the full protocol and its `confirm`. During a round several steps are
-    due (`open_steps`); this is the first of them.
+    remaining steps are the best candidate's `check` under the full protocol and its `confirm`, or without one a `confirm` that
+    times the baselines alone. During a round several steps are due (`open_steps`); this is the first of them.
     """
     if state.status.ended or state.status in (Status.PAUSED, Status.AWAITING_APPROVAL):
         return Stop(status=state.status, cause=state.stop_cause)

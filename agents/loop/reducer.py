@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.loop.attempt import built, checked, coded, no_code, own_decision, profiled, timed
 from agents.loop.clock import account, clock
 from agents.loop.due import under_way
-from agents.loop.ending import confirmed
+from agents.loop.ending import baselines, confirmed
 from agents.loop.lanes import in_lane, settled
 from agents.loop.opening import analysed, no_plan, planned
 from agents.loop.route import after_attempt, fail, finish
@@ -29,6 +29,7 @@ from agents.state import (
     Timed,
     Unusable,
 )
+from gpu_runner.contracts import TimingReport
 
 _ANSWERS: dict[type[Outcome], tuple[StepKind, ...]] = {
     Analysed: ("analyse",),
@@ -104,6 +105,8 @@ def _broken(state: State, kind: StepKind, reason: str) -> State:
         return state.model_copy(update={"retries": state.retries | {kind: tries}})
     if kind == "profile":  # a run without a profile is still a run
         return profiled(state.model_copy(update={"retries": state.retries | {kind: 0}}), None)
+    if kind == "confirm" and state.current is None:  # and one without baselines
+        return baselines(state, TimingReport(sentence=f"The baselines could not be timed, {tries} times in a row. {reason}"))
     return fail(state, f"The {kind} step could not be done, {tries} times in a row. {reason}".strip())
 
 

@@ -143,7 +143,7 @@ def finish(state: State, cause: StopCause) -> State:
 
 
 def end(state: State) -> State:
-    """Confirm the candidate that stands first now, unless that is done; otherwise the run is over.
+    """Confirm the candidate that stands first now, unless that is done; otherwise the run is over, after the baselines' timing.
 
     The first confirmation is always made, a further one only while the budget lasts. What was not confirmed is no result.
     """
@@ -159,6 +159,9 @@ def end(state: State) -> State:
             state = change_candidate(state, first.id, status="timing" if full else "checking")
             return state.model_copy(update=update)
     state = state.model_copy(update={"best": first.id if first else None, "current": None})
+    if first is None and state.reference_timing is None:
+        # What a user should take in place of a program of ours is a measurement too: every baseline is timed, once.
+        return state.model_copy(update={"status": Status.TIMING})
     if state.stop_cause in _SOFT and not spent(state):
         hand_made = take_hand_made(state)
         if hand_made is not None:

@@ -24,7 +24,7 @@ from agents.state import (
     Todo,
 )
 from gpu_runner.contracts import BuildReport, CandidateFiles, Verdict
-from tests.agents.loop_world import analysis, check, new_state, program, timing, todo
+from tests.agents.loop_world import analysis, baselines, check, new_state, program, timing, todo
 
 BLOBS = MemoryBlobs()
 REF = BLOBS.put(b"{}")
@@ -101,6 +101,11 @@ class Run:
     def confirmed(self, speedup: float, verdict: Verdict = Verdict.VERIFIED) -> Run:
         self.checked(verdict)
         return self.timed(speedup) if verdict is Verdict.VERIFIED else self
+
+    def baselines_timed(self) -> Run:
+        """The last step of a run without a result."""
+        assert (self.kind(), self.due().candidate) == ("confirm", None)
+        return self.take(Timed, report=baselines())
 
     def steered(self, kind: str, control: str = "", **data: object) -> Run:
         control_id = control or f"{kind}-{len(self.state.steered)}"

@@ -82,6 +82,12 @@ def timing(speedup: float, spread: float = 0.02, compile_ms: float | None = None
     )  # fmt: skip
 
 
+def baselines() -> TimingReport:
+    """A timing of the reference alone: eager, and what torch.compile makes of it."""
+    arms = arm("eager", 10.0), arm("default", 8.0)
+    return TimingReport(arms=arms, baseline="default", speed=Speed.SLOWER, noise=0.01, device=DEVICE)
+
+
 DEVICE = DeviceInfo(kind="cpu", name="A test machine", target="cpu", cores=2, torch="2.13.0", sandbox="bubblewrap")
 
 

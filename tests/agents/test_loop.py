@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.loop import apply, next_step
+from agents.result import line_of
 from agents.state import (
     Broken,
     Budget,
@@ -21,8 +22,8 @@ from agents.state import (
     Unusable,
     Usage,
 )
-from agents.steps import hand_made
-from gpu_runner.contracts import BuildReport, Label, Refusal, Speed, TimingReport, Verdict
+from agents.steps import hand_made, task_for
+from gpu_runner.contracts import BuildReport, Label, Refusal, Speed, TimeTask, TimingReport, Verdict
 from tests.agents.loop_run import BLOBS, REF, Run
 from tests.agents.loop_world import check, new_state, options, program, timing, todo
 
@@ -72,7 +73,44 @@ def test_a_verified_candidate_within_the_noise_is_not_kept_and_says_why() -> Non
     assert run.state.best is None
     assert run.statuses() == ["no-gain"]
     assert "noise" in run.state.candidate("c1").note
+    assert run.baselines_timed().state.status is Status.FINISHED
+
+
+def test_a_run_without_a_result_times_every_baseline_once() -> None:
+    run = Run(new_state(blobs=BLOBS)).planned("a").failed_attempt("advance")
+    assert (run.kind(), run.due().candidate, run.state.stop_cause) == ("confirm", None, StopCause.TODOS_DONE)
+    task = task_for(run.due(), run.state, BLOBS)
+    assert isinstance(task, TimeTask)
+    assert (task.candidate, task.protocol) == (None, run.state.options.protocol)
+    run.baselines_timed()
     assert run.state.status is Status.FINISHED
+    line = line_of(run.state)
+    assert (line["verdict"], line["compile_ms"], line["eager_ms"]) == ("no-gain", {"default": 8.0}, 10.0)
+    assert (line["offered"], line["offered_vs_eager"]) == ("default", pytest.approx(1.25))
+
+
+def test_a_confirmation_that_did_not_hold_has_timed_the_baselines() -> None:
+    run = Run().planned("a").attempt(1.5).confirmed(1.01)
+    assert run.state.status is Status.FINISHED
+    assert run.state.reference_timing is not None
+
+
+def test_a_confirmation_that_broke_off_leaves_the_baselines_to_be_timed() -> None:
+    run = Run(new_state(options(budget=Budget(attempts=1)))).planned("a").attempt(1.5).checked()
+    run.take(Timed, report=TimingReport(verdict=Verdict.INCORRECT, sentence="Call 7 differed."))
+    assert run.baselines_timed().state.status is Status.FINISHED
+
+
+def test_baselines_that_cannot_be_timed_end_the_run_all_the_same() -> None:
+    run = Run().planned("a").failed_attempt("advance")
+    for _ in range(3):
+        run.take(Broken, reason="No device.")
+    assert run.state.status is Status.FINISHED
+    assert run.state.reference_timing is not None
+    assert "No device." in run.state.reference_timing.sentence
+    assert line_of(run.state)["verdict"] == "no-gain"
+    crashed = Run().planned("a").failed_attempt("advance").take(Timed, report=TimingReport(sentence="It crashed."))
+    assert crashed.state.status is Status.FINISHED
 
 
 def test_a_second_gain_is_measured_over_the_program_it_stood_on() -> None:
@@ -149,6 +187,7 @@ def test_the_same_program_twice_is_an_unusable_answer() -> None:
 def test_a_spent_budget_ends_the_run_in_the_middle_of_a_candidate(budget: Budget, cause: StopCause) -> None:
     run = Run(new_state(options(budget=budget))).planned("a")
     run.take(Coded, files={"model_new.py": REF}, sha256="x", title="t", todo="a", parent=None, usage=SPENT).built().checked()
+    run.baselines_timed()
     assert (run.state.status, run.state.stop_cause) == (Status.FINISHED, cause)
     assert run.state.best is None
     assert run.state.candidate("c1").status == "done"
@@ -199,7 +238,7 @@ def test_a_best_that_the_full_check_rejects_is_repaired_while_attempts_are_left(
 
 def test_a_best_that_the_full_check_rejects_is_dropped_and_nothing_is_claimed() -> None:
     run = Run(new_state(options(budget=Budget(attempts=1)))).planned("a").attempt(1.5)
-    run.confirmed(1.5, Verdict.INPUT_SPECIALISED)
+    run.confirmed(1.5, Verdict.INPUT_SPECIALISED).baselines_timed()
     assert (run.state.status, run.state.best) == (Status.FINISHED, None)
     assert run.state.candidate("c1").verdict is Verdict.INPUT_SPECIALISED
 
@@ -338,7 +377,7 @@ def test_the_state_survives_its_own_json() -> None:
 @pytest.mark.parametrize("before", ["plan", "code"])
 def test_a_question_that_the_budget_does_not_cover_ends_the_run_with_that_cause(before: str) -> None:
     run = Run().planned("a") if before == "code" else Run().analysed().profiled()
-    run.take(Unusable, reason="It does not cover a question.", spent=StopCause.BUDGET_TOKENS)
+    run.take(Unusable, reason="It does not cover a question.", spent=StopCause.BUDGET_TOKENS).baselines_timed()
     assert (run.state.status, run.state.stop_cause) == (Status.FINISHED, StopCause.BUDGET_TOKENS)
     assert run.state.usage.attempts == 0
 

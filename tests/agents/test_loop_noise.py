@@ -21,7 +21,7 @@ def test_a_gain_that_stays_hidden_is_given_up_after_two_more_timings() -> None:
     for _ in range(MAX_RETIMES):
         run.timed(1.8, spread=0.6)
     assert run.kind() == "time"
-    run.timed(1.8, spread=0.6).profiled_if_due().decided()
+    run.timed(1.8, spread=0.6).profiled_if_due().decided().baselines_timed()
     assert (run.state.status, run.state.best, run.statuses()) == (Status.FINISHED, None, ["no-gain"])
 
 

@@ -132,7 +132,7 @@ def test_at_the_roofline_nothing_more_is_tried(found, kind, stops):
 
 
 def test_a_reference_at_the_roofline_needs_no_plan():
-    run = Run().analysed().profiled(diagnosis(0.98))
+    run = Run().analysed().profiled(diagnosis(0.98)).baselines_timed()
     assert (run.state.status, run.state.stop_cause) == (Status.FINISHED, StopCause.AT_ROOFLINE)
 
 

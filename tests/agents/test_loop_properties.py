@@ -214,6 +214,8 @@ def test_ten_thousand_random_runs_end_within_their_budget(seed: int) -> None:
         best = state.candidate(state.best)
         assert best.verified
         assert best.confirmed is not None
+    elif state.status is Status.FINISHED and state.stop_cause is not StopCause.REFUSED:
+        assert state.reference_timing is not None, "every baseline is timed where there is nothing better to offer"
 
 
 def check_invariants(before: State, after: State) -> None:
@@ -227,7 +229,8 @@ def check_invariants(before: State, after: State) -> None:
     if isinstance(step, Step):
         assert step.index == after.step
         assert step.kind != "code" or step.todo is not None
-        assert step.kind not in ("build", "check", "time", "decide", "confirm") or step.candidate is not None
+        assert step.kind not in ("build", "check", "time", "decide") or step.candidate is not None
+        assert step.kind != "confirm" or step.candidate is not None or after.best is after.reference_timing is None
     if before.best is not None and after.best != before.best and before.stop_cause is None and after.stop_cause is None:
         mine, theirs = measured(after.candidate(after.best or "")), measured(before.candidate(before.best))
         assert mine is not None

@@ -11,6 +11,7 @@ from gpu_runner import machine
 from gpu_runner.conditions import Conditions, Reading
 from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Label, Precision, Source, Speed, TimeTask, TimingReport
 from gpu_runner.evidence import recorded, speed_evidence
+from gpu_runner.line import offered
 from gpu_runner.speed import timing_report
 from gpu_runner.timed import CANDIDATE, EAGER, Known, Samples, SpeedEvidence
 from tests.gpu_runner.programs import PLAIN, REFERENCE
@@ -53,6 +54,23 @@ def test_a_baseline_that_was_measured_before_counts_by_what_eager_takes_now(
     assert report.facts["known"] == {
         "arms": ["default"], "measured": "2026-01-01T00:00:00Z", "eager_then_over_now": pytest.approx(1.05, rel=0.01),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("compiled_ns", "speed", "offer"),
+    [(1.0e6, Speed.SLOWER, "default"), (1.99e6, Speed.NOT_DISTINGUISHABLE, None), (4.0e6, Speed.NOT_CLAIMED, None)],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_without_a_candidate_what_torch_compile_is_worth_over_eager_is_told(
+    compiled_ns: float, speed: Speed, offer: str | None, before: bool
+) -> None:
+    evidence = measured(known(2e6, compiled_ns) if before else None)
+    del evidence.samples[CANDIDATE]
+    if not before:
+        evidence.samples["default"] = steady(compiled_ns)
+    report = timing_report(evidence)
+    assert report.speed is speed
+    assert (offered(report) or (None, 0.0))[0] == offer
 
 
 @pytest.mark.parametrize("eager_ns", [1.7e6, 2.3e6])
