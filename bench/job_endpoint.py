@@ -1,0 +1,205 @@
+"""A stand-in for the site's side of runners, for a machine without Django: it lets them join, hands out jobs, takes reports.
+
+It answers as `stitchweb.runs.jobs` and `stitchweb.runs.host_views` do, with the same broker accounts, and refuses what those
+would refuse. Everything is kept in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import redis
+from celery import Celery
+from kombu import Exchange, Queue
+from pydantic import TypeAdapter
+
+from gpu_runner.broker import TASK, access_rules, celery_settings
+from gpu_runner.contracts import Progress, Report, Task
+
+_PROGRESS: TypeAdapter[list[Progress]] = TypeAdapter(list[Progress])
+_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+
+
+class Refused(Exception):
+    """The answer is this status and nothing else."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass
+class Job:
+    """One job. Times are of `time.monotonic`, in seconds; `heard_at`: every word of its runner; `seconds`: as that says."""
+
+    number: int
+    name: str
+    queue: str
+    task: Task
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+    claim: str = ""
+    runner: str = ""
+    cancel: bool = False
+    said: list[Progress] = field(default_factory=list)
+    batch: int = 0
+    report: Report | None = None
+    error: str = ""
+    seconds: float = 0.0
+    sent_at: float = 0.0
+    heard_at: list[float] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def answered_s(self) -> float:
+        """From the message to the report; 0 without one."""
+        return self.heard_at[-1] - self.sent_at if self.done.is_set() else 0.0
+
+    @property
+    def silent_s(self) -> float:
+        """The longest that its runner said nothing between the claim and the report."""
+        return max((b - a for a, b in zip(self.heard_at, self.heard_at[1:], strict=False)), default=0.0)
+
+
+class Site:
+    """Listens on loopback; a context. `broker`: an address whose account may make others."""
+
+    def __init__(self, broker: str) -> None:
+        self.broker = broker
+        self.jobs: dict[int, Job] = {}
+        self.runners: dict[str, tuple[str, tuple[str, ...]]] = {}  # name: secret, queues
+        self.about: dict[str, dict[str, Any]] = {}  # name: what it said of itself
+        self._tokens: dict[str, tuple[str, ...]] = {}
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Site:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def token(self, *queues: str) -> str:
+        """Joins one runner to these queues, once."""
+        made = secrets.token_urlsafe(16)
+        self._tokens[made] = queues
+        return made
+
+    def queue(self, name: str, queue: str, task: Task) -> Job:
+        """A job, and its message in the queue."""
+        job = Job(len(self.jobs) + 1, name, queue, task, sent_at=time.monotonic())
+        self.jobs[job.number] = job
+        # Reached by its name and not declared, as runners may not: see `gpu_runner.worker.serve`.
+        place = Queue(queue, Exchange("stitchweb"), routing_key=queue, no_declare=True)
+        with Celery("sender") as sender:
+            sender.conf.update(celery_settings(self.broker))
+            message = {"id": job.number, "token": job.token, "task": task.model_dump(mode="json")}
+            sender.send_task(TASK, kwargs={"job": message}, queue=place)
+        return job
+
+    # ---- what runners ask, by the last words of the address
+
+    def join(self, body: dict[str, Any]) -> dict[str, Any]:
+        queues = self._tokens.pop(body["token"], None)
+        if queues is None or body["name"] in self.runners:
+            raise Refused(409)
+        name, secret, account = body["name"], secrets.token_urlsafe(16), f"runner-{len(self.runners) + 1}"
+        known = hashlib.sha256(secret.encode()).hexdigest()
+        with redis.Redis.from_url(self.broker) as broker:
+            broker.execute_command("ACL", "SETUSER", account, "reset", "on", f"#{known}", *access_rules(account, queues))
+        self.runners[name] = secret, queues
+        place = self.broker.rpartition("@")[2]
+        return {
+            "name": name, "secret": secret, "queues": queues, "user": account, "broker": f"redis://{account}:{secret}@{place}",
+        }  # fmt: skip
+
+    def present(self, body: dict[str, Any], secret: str) -> dict[str, Any]:
+        self._known(body["name"], secret)
+        self.about[body["name"]] = {"about": body["about"], "health": body["health"]}
+        return {"state": "active"}
+
+    def claim(self, job: Job, body: dict[str, Any], secret: str) -> dict[str, Any]:
+        queues = self._known(body["worker"], secret)
+        if job.claim or job.queue not in queues:
+            raise Refused(410)
+        job.claim, job.runner = uuid.uuid4().hex, body["worker"]
+        return {"claim": job.claim}
+
+    def progress(self, job: Job, body: dict[str, Any]) -> dict[str, Any]:
+        said = _PROGRESS.validate_python(body["messages"])
+        if body["batch"] > job.batch:
+            job.said += said
+            job.batch = body["batch"]
+        return {"cancel": job.cancel}
+
+    def report(self, job: Job, body: dict[str, Any]) -> dict[str, Any]:
+        if not job.done.is_set():
+            job.report = None if body["report"] is None else _REPORT.validate_python(body["report"])
+            job.error, job.seconds = body["error"], body["seconds"]
+            job.done.set()
+        return {}
+
+    def _known(self, name: str, secret: str) -> tuple[str, ...]:
+        known, queues = self.runners.get(name, ("", ()))
+        if not known or not secrets.compare_digest(known, secret):
+            raise Refused(401)
+        return queues
+
+    def answer(self, path: str, body: dict[str, Any], headers: Any) -> dict[str, Any]:
+        """What an address answers. Refused where the site refuses."""
+        secret = headers.get("X-Runner-Secret", "")
+        with self._lock:
+            match path.strip("/").split("/"):
+                case ["runners", "join"]:
+                    return self.join(body)
+                case ["runners", "present"]:
+                    return self.present(body, secret)
+                case ["jobs", number, action]:
+                    return self._of_job(self.jobs.get(int(number)), action, body, headers, secret)
+        raise Refused(404)
+
+    def _of_job(self, job: Job | None, action: str, body: dict[str, Any], headers: Any, secret: str) -> dict[str, Any]:
+        if job is None or headers.get("Authorization") != f"Bearer {job.token}":
+            raise Refused(401)
+        if action == "claim":
+            told = self.claim(job, body, secret)
+        elif body.get("claim") != job.claim or (job.done.is_set() and action != "report"):
+            raise Refused(410)
+        else:
+            told = {"progress": self.progress, "report": self.report}[action](job, body)
+        job.heard_at.append(time.monotonic())
+        return told
+
+
+def handler_of(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
+    """The class that answers for a site."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status, told = 200, dict[str, Any]()
+            try:
+                told = site.answer(self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))), self.headers)
+            except Refused as refused:
+                status = refused.status
+            except (KeyError, ValueError, TypeError):
+                status = 400
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(told).encode())
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    return Handler
