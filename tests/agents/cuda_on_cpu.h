@@ -76,14 +76,21 @@ inline void launch(int blocks, int threads, std::function<void()> kernel) {
 #define blockIdx fibers::block
 #define threadIdx fibers::thread
 
-// __shfl_xor_sync among the 32 threads of a warp, and __syncthreads as the warps of a block need it in reduce.cuh.
-template <class T> static inline T __shfl_xor_sync(unsigned, T value, int mask) {
+// Shuffles among the 32 threads of a warp, and __syncthreads as the warps of a block need it: THREADS is the block's size.
+template <class T> static inline T shuffled(T value, int from) {
     const int me = threadIdx.x, warp = me / 32;
     fibers::values[me] = value;
     fibers::wait(warp, 32);
-    const T other = T(fibers::values[me ^ mask]);
+    const T other = T(fibers::values[from]);
     fibers::wait(warp, 32);
     return other;
+}
+template <class T> static inline T __shfl_xor_sync(unsigned, T value, int mask) { return shuffled(value, threadIdx.x ^ mask); }
+template <class T> static inline T __shfl_sync(unsigned, T value, int lane) {
+    return shuffled(value, threadIdx.x / 32 * 32 + lane);
+}
+template <class T> static inline T __shfl_up_sync(unsigned, T value, int by) {
+    return shuffled(value, threadIdx.x % 32 < unsigned(by) ? threadIdx.x : threadIdx.x - by);
 }
 #define __syncthreads() fibers::wait(1023, THREADS)
 #define __shared__ static

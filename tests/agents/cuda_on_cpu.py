@@ -10,7 +10,7 @@ from gpu_runner.contracts import CandidateFiles
 HERE = Path(__file__).parent
 SHIMS = ("cuda_on_cpu.h", "tensor_cores_on_cpu.h")
 SPLIT = ("split.cuh", "gemm_tf32.cuh", "pack_half.cuh", "gemm_half.cuh", "wgmma.cuh", "attention_half.cuh")
-LAUNCH = re.compile(r"(\w+)<<<(\d+), (\d+), 0, stream>>>\((.*?)\);", re.DOTALL)
+LAUNCH = re.compile(r"([\w:]+(?:<[\w:]+(?:, [\w:]+)*>)?)<<<(\d+), (\d+), 0, stream>>>\((.*?)\);", re.DOTALL)
 # In the templates of split products, blocks and threads are expressions.
 TEMPLATE_LAUNCH = re.compile(r"(\w+(?:<\w+(?:, \w+)*>)?)<<<unsigned\((.*?)\), (\w+), [\w()]+, stream>>>\((.*?)\);", re.DOTALL)
 

@@ -40,6 +40,10 @@ PROGRAMS = {
     "attention of many heads": program(
         "s = (q @ k.transpose(-2, -1) * 0.125).masked_fill(m == 0, float('-inf'))\nreturn s.softmax(-1) @ v",
         "*(torch.randn(8, 12, 1024, 64) for _ in range(3)), torch.ones(1024, 1024)", "", "q, k, v, m"),
+    "scans, windows and rows": program(
+        "y = x.cumsum(-1)\nz = F.silu(self.c(x))\n"
+        "return y, F.max_pool2d(F.relu(z + 1), 2) + 1, (x / 3).softmax(-1) * 2, x.flip(1).cumprod(1).flip(1)",
+        "torch.randn(8, 64, 256, 256)", "self.c = nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False)"),
     "many small": program("for _ in range(6):\n    x = torch.sin(x) + 1\nreturn x", "torch.randn(8, 8)"),
     "changes its input": program(
         "x.add_(1)\nx.mul_(2)\nx.sub_(y)\nreturn x.sum()", "torch.randn(8, 8), torch.randn(8, 8)", "", "x, y"),
@@ -73,6 +77,26 @@ LONG = {
         "self.s = nn.Parameter(torch.randn(48, 1, 1))"),
     "few long rows in training": program(
         "return F.relu(self.n(x)) + x", "torch.randn(4, 8, 40, 40)", "self.n = nn.BatchNorm2d(8)"),
+    "windows side by side": program(
+        "return F.relu(F.max_pool2d(x + self.b, 2)) - 1, F.avg_pool2d(x * 2, (2, 4)) + 1, F.avg_pool1d(x[0].sigmoid(), 2) * 3",
+        "torch.randn(2, 16, 64, 64)", "self.b = nn.Parameter(torch.randn(16, 1, 1))"),
+    "neighbours in rows and in losses": program(
+        "y = self.n(x)\nreturn F.gelu(y) + self.p, (x / 1.7).softmax(-1).log().mean(), x[:7] * y.sum(-1, keepdim=True)[:7]",
+        "torch.randn(20, 3, 2048)",
+        "self.n = nn.LayerNorm(2048)\nself.p = nn.Parameter(torch.randn(3, 1))"),
+    "begins anywhere": program(
+        "y = x.view(-1)[1:40001].view(100, 400)\nreturn torch.tanh(y) * 2 + x.view(-1)[:40000].view(100, 400), "
+        "y.softmax(-1) + 1", "torch.randn(210, 200)"),
+    "running sums and products": program(
+        "return x.cumsum(-1), (0.9 + x / 100).flip(1).cumprod(1).flip(1), x.view(10, 100, 90, 5).cumsum(2), "
+        "y.flip(1).cumsum(1).flip(1)",
+        "torch.randn(300, 1500), torch.randn(100, 90, 100)", "", "x, y"),
+    "running sums of all lengths": program(
+        "return x[0].cumsum(-1), y.cumsum(-1), z.view(-1)[1:90001].view(300, 300).cumsum(-1), z.cumsum(1)",
+        "torch.randn(1, 270, 5003), torch.randn(280, 77), torch.randn(301, 300)", "", "x, y, z"),
+    "picked rows": program(
+        "return F.layer_norm(self.e(x) + self.p, (256,)), torch.relu(self.e(x)) * 2", "torch.randint(0, 30, (40, 20))",
+        "self.e = nn.Embedding(30, 256)\nself.p = nn.Parameter(torch.randn(20, 256))"),
     "whole images": program("return self.n(x) * 2", "torch.randn(3, 8, 40, 41)", "self.n = nn.LayerNorm((8, 40, 41))"),
 }  # fmt: skip
 SPLIT = {  # played as split products, though far too small for them

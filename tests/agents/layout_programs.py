@@ -76,6 +76,22 @@ PROGRAMS = {
     "mean of a normalised volume": program(
         "return self.n(F.hardswish(self.c(x))).mean(dim=(2, 3, 4))", "torch.randn(2, 3, 12, 14, 14)",
         "self.c = nn.Conv3d(3, 12, 3)\nself.n = nn.GroupNorm(4, 12)"),
+    "depthwise": program(
+        "y = F.hardtanh(self.b(F.silu(self.a(self.c(x)))), 0, 6)\nreturn self.d(F.relu(self.e(y)) + 1)",
+        "torch.randn(3, 5, 27, 20)",
+        "self.c = nn.Conv2d(5, 8, 1)\nself.a = nn.Conv2d(8, 8, 5, padding=2, groups=8)\n"
+        "self.b = nn.Conv2d(8, 16, 3, stride=2, padding=(1, 0), groups=8, bias=False)\n"
+        "self.e = nn.Conv2d(16, 16, (3, 2), dilation=2, groups=16)\nself.d = nn.Conv2d(16, 6, 1)"),
+    "gates of channels": program(
+        "a, b, c = self.c(x).split([3, 4, 5], 1)\ny = F.glu(self.d(x), 1)\n"
+        "return torch.tanh(a) * 2, b.sigmoid() * y + 1, self.d(c).relu() + 1",
+        "torch.randn(2, 5, 30, 32)", "self.c = nn.Conv2d(5, 12, 3, padding=1)\nself.d = nn.Conv2d(5, 8, 3, padding=1)"),
+    "parts of channels, alone": program(
+        "a, b = self.c(x).split([5, 7], 1)\nreturn torch.cos(b), torch.tanh(a), b.relu() + 2", "torch.randn(2, 5, 18, 20)",
+        "self.c = nn.Conv2d(5, 12, 3, padding=1)"),
+    "depthwise in one dimension": program(
+        "return self.d(F.silu(self.a(F.pad(self.c(x), (3, 0))))) + 1", "torch.randn(3, 5, 60)",
+        "self.c = nn.Conv1d(5, 12, 1)\nself.a = nn.Conv1d(12, 12, 4, groups=12)\nself.d = nn.Conv1d(12, 7, 1)"),
     "softmax over channels": program(
         "return torch.softmax(self.c(x), dim=1) * 2", "torch.randn(2, 4, 20, 20)", "self.c = nn.Conv2d(4, 12, 3)"),
     "norm of a sequence": program(

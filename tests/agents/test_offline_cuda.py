@@ -18,6 +18,8 @@ PLAYED = (
     "log softmax and its sum", "statistics of rows", "batch norm in training", "cross entropy with ignored rows",
     "few long rows in training", "whole images", "rotated by halves", "joined channels, normalised", "joined rows, summed",
     "joined and turned around", "losses of pairs", "rows of registers", "columns of registers",
+    "windows side by side", "neighbours in rows and in losses", "begins anywhere", "picked rows",
+    "running sums and products", "running sums of all lengths",
 )  # fmt: skip
 HEADS = "{q, 40, 180, 7200, 20}, {k, 40, 180, 7200, 20}, {v, 20, 180, 7200, 20}, {2, 3}, 20,"
 SPLIT = {  # how the operands of each are read: along their sums or not, whether the batch shares them
@@ -94,6 +96,15 @@ def test_one_graph_pays_where_the_host_is_slower_than_the_device(written: Writte
     assert "replay" not in written["changes its input", "sm_90"]["kinds"]
 
 
+def test_running_sums_depthwise_convolutions_and_windows_are_planned_where_they_pay(written: Written) -> None:
+    for target in ("sm_80", "sm_90"):
+        kinds = written["scans, windows and rows", target]["kinds"]
+        assert {"running", "depthwise", "reduce"} <= set(kinds)
+        sources = "".join(written["scans, windows and rows", target]["files"].values())
+        assert "scan::rows<scan::Sum, 256" not in sources, "rows of 256 numbers need no block of 256 threads"
+        assert "scan::columns<scan::Product, " in sources
+
+
 @pytest.mark.parametrize("name", [*PLAYED, *SPLIT])
 def test_kernels_played_thread_by_thread_compute_what_the_reference_does(written: Written, name: str) -> None:
     row = written[name, "played"]
@@ -114,15 +125,19 @@ def test_operands_of_a_batch_are_read_as_they_lie(written: Written, name: str) -
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["both operands turned", "norm and loss", "attention of many heads"])
-def test_written_kernels_compile(written: Written, tmp_path: Path, name: str) -> None:
-    row = written[name, "sm_90"]
+@pytest.mark.parametrize(
+    "name", ["both operands turned", "norm and loss", "attention of many heads", "scans, windows and rows"]
+)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_written_kernels_compile(written: Written, tmp_path: Path, name: str, target: str) -> None:
+    row = written[name, target]
     files = {path: text for path, text in row["files"].items() if path.startswith("kernels/")}
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     sources = [path for path in files if path.endswith(".cu")]
-    flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr", "-arch=sm_90a", "-Xcompiler", "-fPIC"]
+    flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC"]
+    flags.append(f"-arch={target}{'a' if target == 'sm_90' else ''}")
     command = ["nvcc", *flags, "-Werror", "all-warnings", "-shared", "-o", "libkernels.so", *sources]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

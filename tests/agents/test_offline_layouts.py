@@ -23,7 +23,8 @@ NAMES = (
     "three dimensions", "pooled and flattened", "channels cut and joined", "norm of channels", "squeezed and excited",
     "smallest of the channels", "batch norm in training", "batch norm of many channels", "group norm and residual",
     "instance norm", "mean of a normalised volume", "softmax over channels", "norm of a sequence",
-    "softmax of few long rows",
+    "softmax of few long rows", "depthwise", "depthwise in one dimension",
+    "gates of channels", "parts of channels, alone",
 )  # fmt: skip
 
 
@@ -58,8 +59,21 @@ def test_a_norm_of_images_is_sums_their_joining_and_pointwise_work_with_all_that
     assert ["_native_batch_norm_legit_functional", "silu", "add", "relaid"] in rows["batch norm in training", LAST]["ops"]
     row = rows["batch norm in training", LAST]
     source = next(text for path, text in row["files"].items() if "silu" in path)
-    assert [word in source for word in ("_parts<<<", "_join<<<", "_points_kernel<<<")] == [True] * 3
+    assert [word in source for word in ("_parts<<<", "_join<<<", "_points_kernel<")] == [True] * 3
     assert source.count("for (int at = begin") == 1, "mean and variance from one reading"
+
+
+def test_depthwise_convolutions_are_kernels_in_every_layout_with_what_follows_them(rows: Rows) -> None:
+    for way in (CAPTURED, LAST):
+        assert rows["depthwise", way]["kinds"].count("depthwise") == 3
+        assert ["conv2d", "add", "silu"] in rows["depthwise", way]["ops"]
+    assert "depthwise" in rows["depthwise in one dimension", CAPTURED]["kinds"]
+
+
+def test_a_bias_joins_what_follows_each_part_of_its_channels(rows: Rows) -> None:
+    ops = rows["gates of channels", CAPTURED]["ops"]
+    assert ["add", "tanh", "mul"] in ops
+    assert any(kinds.count("add") > 2 and "sigmoid" in kinds for kinds in ops), "of the gate and of what it gates"
 
 
 def test_running_statistics_change_where_they_lie_and_counters_all_at_once(rows: Rows) -> None:
@@ -76,13 +90,13 @@ def test_what_follows_in_the_same_layout_needs_no_copy(rows: Rows) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["residual of another layout", "group norm and residual"])
-def test_turning_and_staged_kernels_compile(rows: Rows, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["residual of another layout", "group norm and residual", "depthwise"])
+def test_turning_staged_and_depthwise_kernels_compile(rows: Rows, tmp_path: Path, name: str) -> None:
     for path, text in rows[name, LAST]["files"].items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     sources = [str(path) for path in tmp_path.glob("kernels/*.cu")]
-    assert len(sources) == 2
+    assert len(sources) >= 2
     command = [
         "nvcc",
         "-std=c++17",

@@ -22,8 +22,10 @@ HEAVY = frozenset(
 )
 
 SLOW_ON_GPU = frozenset({"_native_batch_norm_legit_functional", "group_norm", "instance_norm"})
+SCANS = frozenset({"cumsum", "cumprod"})
 ROW_RATE = 6.4e9  # bytes/s of one block of eager's norms on a GPU, which do a row each: few rows leave most of the device idle
 TENSOR_SHARE, DEPTHWISE_SHARE = 2.5, 0.2  # of the float32 rate: the library's convolutions in TF32, and depthwise ones
+DEPTHWISE_BANDWIDTH, SCAN_BANDWIDTH = 0.35, 0.35  # what these and the library's scans reach of it, as expected
 
 SEVERAL_PASSES = frozenset(
     "layer_norm group_norm instance_norm rms_norm softmax _softmax log_softmax _log_softmax logsumexp cross_entropy_loss var "
@@ -70,7 +72,7 @@ def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
         moved *= 2  # its kernels reach half of the bandwidth there
     if short(node.target) == "relaid":
         moved *= 2  # its copies between layouts reach half of the bandwidth
-    rate = ceilings.bandwidth
+    rate = ceilings.bandwidth * (SCAN_BANDWIDTH if ceilings.target != "cpu" and short(node.target) in SCANS else 1.0)
     if ceilings.target != "cpu" and (rows := _rows(view, node)):
         rate = min(rate, rows * ROW_RATE)
     return ceilings.call_s + max(moved / rate, _work(view, node) / (ceilings.flops / 8))
@@ -139,7 +141,8 @@ def convolution_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     depthwise = weight.shape[1] == 1 < x.shape[1]
     work = product_flops(view, node) / (ceilings.flops * (DEPTHWISE_SHARE if depthwise else TENSOR_SHARE))
     turned = 0 if depthwise or not is_contiguous(x) else 2 * (x.nbytes + out.nbytes)  # where channels are not last
-    return ceilings.call_s + max(work, moved / ceilings.bandwidth) + turned / ceilings.bandwidth
+    rate = ceilings.bandwidth * (DEPTHWISE_BANDWIDTH if depthwise else 1.0)
+    return ceilings.call_s + max(work, moved / rate) + turned / ceilings.bandwidth
 
 
 _VIEWS = frozenset("view reshape permute transpose unsqueeze squeeze expand select slice split unbind t".split())

@@ -27,7 +27,8 @@ NORMS = frozenset(
     "layer_norm group_norm instance_norm rms_norm _native_batch_norm_legit_functional "
     "_native_batch_norm_legit_no_training".split()
 )
-ON_GPU_ALONE = frozenset({"cat"})  # the choice at every point keeps a CPU's loops from becoming vectors
+# Not on a CPU, whose loops would not become vectors: the choice at every point, and sums of very few neighbours.
+ON_GPU_ALONE = frozenset("cat max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d".split())
 WORTHWHILE = 0.9  # of eager's time: what a kernel on a GPU may take, where eager's own are already good
 FOLLOWING_S = 2.5e-6  # of each further kernel of a call, beside its work
 SMALLEST = 4096  # points below which a fused kernel saves calls but no memory traffic
@@ -145,7 +146,8 @@ def describe(nest: Nest, view: View, says: str, target: str) -> str:
 
 
 def _writer(nest: Nest, says: str, target: str) -> Callable[[View, str], Written]:
-    emit, headers = (emit_nest, ("fastmath.h",)) if target == "cpu" else (emit_cuda_nest, ("cudamath.cuh", "reduce.cuh"))
+    on_gpu = emit_cuda_nest, ("cudamath.cuh", "reduce.cuh", "vectors.cuh")
+    emit, headers = (emit_nest, ("fastmath.h",)) if target == "cpu" else on_gpu
 
     def write(view: View, name: str) -> Written:
         def dtype(tensor: str) -> str:

@@ -40,6 +40,13 @@ def is_channels_last(spec: TensorSpec) -> bool:
     return 3 <= len(spec.shape) <= 5 and same_memory(spec.shape, spec.stride, channels_last(spec.shape))
 
 
+def packed(spec: TensorSpec) -> tuple[int, ...]:
+    """Strides without gaps in the same order of dimensions, which PyTorch gives to what it computes from a part of a tensor."""
+    order = sorted(range(len(spec.shape)), key=lambda d: -spec.stride[d])
+    dense = contiguous(spec.shape[d] for d in order)
+    return tuple(dense[order.index(d)] for d in range(len(spec.shape)))
+
+
 def same_memory(shape: Iterable[int], one: Iterable[int], other: Iterable[int]) -> bool:
     """Whether two strides put every element at the same place."""
     return all(size == 1 or a == b for size, a, b in zip(shape, one, other, strict=True))
@@ -252,8 +259,8 @@ class _Pass:
         out = node.out[0]
         for name in laid:
             spec = self.specs[name]
-            if out is not None and spec.shape == out.shape and is_dense(spec):
-                return [spec.stride]
+            if out is not None and spec.shape == out.shape:
+                return [spec.stride if is_dense(spec) else packed(spec)]
         return [None]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from agents.engineers.offline.attention import find_attention
 from agents.engineers.offline.costs import Ceilings, eager_s
+from agents.engineers.offline.depthwise import find_depthwise
 from agents.engineers.offline.fusions import find_fusions
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.layouts import CONVOLUTIONS, with_biases_apart, with_channels_last
@@ -17,11 +18,13 @@ from agents.engineers.offline.products import find_products
 from agents.engineers.offline.recurrent import find_recurrent
 from agents.engineers.offline.regions import LAYOUT, REPLAY, Region
 from agents.engineers.offline.replay import find_replay
+from agents.engineers.offline.rewrites import with_biases_after_cuts, with_gates_apart
+from agents.engineers.offline.scans import find_scans
 from agents.engineers.offline.split_products import find_split_products
 from gpu_runner.contracts import Graph
 
 ON_CPU = (find_recurrent, find_products, find_fusions)
-ON_GPU = (find_attention, find_split_products, find_fusions, find_replay)
+ON_GPU = (find_attention, find_split_products, find_depthwise, find_scans, find_fusions, find_replay)
 CHANNELS_LAST = "channels-last/"  # begins the keys of that way's regions
 
 
@@ -38,7 +41,7 @@ def find_ways(graph: Graph, ceilings: Ceilings) -> tuple[Way, ...]:
     if ceilings.target == "cpu":
         view = View(graph)
         return (Way(view, tuple(find_regions(view, ceilings))),)
-    apart = with_biases_apart(graph)
+    apart = with_biases_after_cuts(with_biases_apart(with_gates_apart(graph)))
     first = Way(View(apart), tuple(find_regions(View(apart), ceilings)))
     turned = with_channels_last(apart)
     if turned is None:

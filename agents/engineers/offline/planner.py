@@ -40,6 +40,7 @@ TITLES = {
         "Multiply {what} on tensor cores, split without loss",
         "Multiply {count} products on tensor cores, split without loss",
     ),
+    "running": ("memory", "Write {what} in one pass over memory", "Write {count} running sums and products in one pass each"),
     LAYOUT: ("memory", "Run its convolutions channels last, with what follows them in the same layout", ""),
     REPLAY: ("host", "Start the whole program as one CUDA graph", ""),
     "scan": ("fuse", "Roll the unrolled recurrence back into one loop", "Roll {count} unrolled recurrences back into loops"),

@@ -13,6 +13,9 @@ Form = Literal["points", "turned", "warps", "blocks", "columns", "staged"]
 WARP_ROW = 1024  # numbers of a row up to which a warp is enough
 FEWEST_ROWS, FEWEST_COLUMNS = 528, 8192  # below, most of the device would wait for a few
 LONG_ROW = 4096  # numbers of a row from which several blocks can share it
+WINDOW = (
+    32  # numbers up to which they are one thread's, however they lie: neighbouring threads find the rest of a line in cache
+)
 SHORT_ROW = 64  # numbers of a row up to which a thread does it alone
 LARGE = 4  # a tensor with at least this part of the points decides how they are spread
 
@@ -29,6 +32,8 @@ def settle(nest: Nest) -> Form:
         return "turned" if not tails and turn_of(nest) is not None else "points"
     sum_squares_at_once(nest)
     rows, columns, length = (math.prod(a.size for a in axes) for axes in (nest.outer, nest.kept, nest.reduced))
+    if length <= WINDOW and rows * columns >= FEWEST_COLUMNS and _lie_alike(nest):
+        return "columns"
     few = rows * columns < FEWEST_COLUMNS if nest.kept else rows < FEWEST_ROWS and length >= LONG_ROW
     if turn_of(nest) is not None or (few and length > SHORT_ROW):
         if tails:
@@ -39,6 +44,12 @@ def settle(nest: Nest) -> Form:
     if nest.kept:
         return "columns"
     return "warps" if length <= WARP_ROW else "blocks"
+
+
+def _lie_alike(nest: Nest) -> bool:
+    """Whether all large tensors are contiguous along one axis, or along what is reduced."""
+    large = [t for t in tensors_of(nest) if math.prod(a.size for dim in t.dims for a in dim) * LARGE >= nest.elements]
+    return len({contiguous_axis(t) for t in large} - {*nest.reduced, None}) <= 1
 
 
 def _by_rows(nest: Nest) -> bool:

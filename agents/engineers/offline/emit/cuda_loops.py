@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agents.engineers.offline.emit.cuda_forms import Form, settle, tensors_of
+from agents.engineers.offline.emit.cuda_forms import WINDOW, Form, settle, tensors_of
 from agents.engineers.offline.emit.held import held_values
 from agents.engineers.offline.emit.loops import Kernel
 from agents.engineers.offline.emit.text import comment
@@ -26,6 +27,7 @@ THREADS = 256
 UNROLL = 4  # points of one thread in flight
 SHARE = 16  # numbers of a row for each thread of a block, unless the row is too long for that
 MOST_PARTS = 1024  # blocks that leave a part of one number
+BOUND = 1e37  # of what a division by can be a multiplication with, in float32's normal range
 LARGEST = 2**31 - 1  # elements up to which 32-bit indices do
 OPERATIONS = {"sum": "Sum", "squares": "Sum", "top": "Top", "max": "Max", "min": "Min"}
 SUMS = ("sum", "squares")  # made in float64
@@ -54,25 +56,49 @@ class Launch:
 
 @dataclass(frozen=True)
 class Started:
-    """A kernel with its launch."""
+    """A kernel with its launch. `wide`: a template over how many neighbours it takes at once, and the pointers which must allow
+    that many."""
 
     name: str
     blocks: int
     threads: int
     arguments: tuple[str, ...]
+    wide: int = 1
+    watched: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        rest = f"<<<{self.blocks}, {self.threads}, 0, stream>>>({', '.join(self.arguments)});"
+        if self.wide == 1:
+            return [self.name + rest]
+        test = f"if (vectors::aligned<{self.wide}>({', '.join(self.watched)}))"
+        return [test, f"    {self.name}<{self.wide}>{rest}", "else", f"    {self.name}<1>{rest}"]
 
 
 def _without_unused(lines: list[str]) -> list[str]:
-    """A kernel's body without indices that nothing uses."""
+    """A kernel's body without indices that nothing uses from there to the end of their block."""
     for k in range(len(lines) - 1, -1, -1):
-        index = re.fullmatch(r" *const (?:int|long) (\w+) = [^,;]*;", lines[k])
-        if index and len(re.findall(rf"\b{index[1]}\b", "\n".join(lines))) == 1:
+        index = re.fullmatch(r"( *)const (?:int|long) (\w+) = [^,;]*;", lines[k])
+        if index is None:
+            continue
+        end = next((j for j in range(k + 1, len(lines)) if lines[j] and not lines[j].startswith(index[1])), len(lines))
+        if not re.search(rf"\b{index[2]}\b", "\n".join(lines[k + 1 : end])):
             del lines[k]
     return lines
 
 
+def inverse(value: Value) -> str | None:
+    """What to multiply with instead of dividing by a plain number, as eager does on a GPU; None of other divisions, and of a mean."""
+    divided, by = value.args
+    if by.op != "const" or by.kind != "float" or divided.op == "reduce":
+        return None
+    rounded = struct.unpack("f", struct.pack("f", by.number))[0] if abs(by.number) < BOUND else 0.0
+    return f"({1.0 / rounded!r}f)" if abs(rounded) > 1.0 / BOUND else None
+
+
 class CudaEmitter(ValueWriter):
     form: Form
+    together = 1  # neighbours that a thread takes at once
+    aligned_cells = False  # whether what sums came to, in the workspace, may be read so
 
     def __init__(
         self, nest: Nest, name: str, types: Callable[[str], str], reserved: Iterable[str] = (), plain: bool = False
@@ -92,7 +118,7 @@ class CudaEmitter(ValueWriter):
         launch = self.launch()
         for line in comment(f"{why}\n{self.says(launch)}"):
             out(line)
-        out('#include "cudamath.cuh"\n#include "reduce.cuh"\n')
+        out('#include "cudamath.cuh"\n#include "reduce.cuh"\n#include "vectors.cuh"\n')
         pointers = [(f"const {c_type(self.types(t))}* __restrict__", self.pointers[t]) for t in nest.loads]
         pointers += [(f"{c_type(self.types(s.name))}* __restrict__", self.targets[id(s)]) for s in nest.stores]
         scratch = self.scratch(launch)
@@ -101,15 +127,17 @@ class CudaEmitter(ValueWriter):
         with out.block(f'extern "C" int {self.name}({", ".join(f"{k} {n}" for k, n in pointers)}, cudaStream_t stream) {{'):
             for (_, before, count), (kind, label, _) in itertools.pairwise(scratch):
                 out(f"{kind}* {label} = reinterpret_cast<{kind}*>({before} + {count});")
-            for one in self.started:
-                out(f"{one.name}<<<{one.blocks}, {one.threads}, 0, stream>>>({', '.join(one.arguments)});")
+            for line in [line for one in self.started for line in one.lines()]:
+                out(line)
             out("return int(cudaPeekAtLastError());")
         floats = sum(count * (2 if kind == "double" else 1) for kind, _, count in scratch)
         return Kernel(self.name, out.text(), tuple(nest.loads), tuple(s.name for s in nest.stores), (floats,) if floats else ())
 
     @contextmanager
-    def function(self, name: str, blocks: int, threads: int, pointers: Sequence[tuple[str, str]]) -> Iterator[None]:
-        """A kernel around what is written inside, with those of `pointers` (type and label) that it uses."""
+    def function(
+        self, name: str, blocks: int, threads: int, pointers: Sequence[tuple[str, str]], wide: int = 1
+    ) -> Iterator[None]:
+        """A kernel around what is written inside, with those of `pointers` (type and label) that it uses; `wide` as `Started`'s."""
         first = len(self.out.lines)
         self.out.depth += 1
         for line in self.preamble:
@@ -120,9 +148,16 @@ class CudaEmitter(ValueWriter):
         words = set(re.findall(r"(?<![\w.])\w+", "\n".join(self.out.lines[first:])))
         used = [(kind, label) for kind, label in pointers if label in words]
         declared = ", ".join(f"{kind} {label}" for kind, label in used)
-        self.out.lines.insert(first, f"static __global__ void __launch_bounds__({threads}) {name}({declared}) {{")
+        head = f"static __global__ void __launch_bounds__({threads}) {name}({declared}) {{"
+        self.out.lines.insert(first, head if wide == 1 else f"template <int W>\n{head}")
         self.out("}\n")
-        self.started.append(Started(name, blocks, threads, tuple(label for _, label in used)))
+        watched = self.watched if wide > 1 else ()
+        self.started.append(Started(name, blocks, threads, tuple(label for _, label in used), wide, watched))
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Pointers that must be multiples of the width."""
+        return ()
 
     def scratch(self, launch: Launch) -> list[tuple[str, str, int]]:
         """Type, name and length of what lies in the workspace: here what the blocks leave for the joining kernel."""
@@ -130,7 +165,7 @@ class CudaEmitter(ValueWriter):
 
     def kernels(self, launch: Launch, pointers: Sequence[tuple[str, str]]) -> None:
         """Writes them, in the order in which they are started."""
-        with self.function(f"{self.name}_kernel", launch.blocks, launch.threads, pointers):
+        with self.function(f"{self.name}_kernel", launch.blocks, launch.threads, pointers, self.together):
             self.body(launch)
         if self.tails:
             with self.function(f"{self.name}_join", 1, THREADS, pointers):
@@ -271,7 +306,14 @@ class CudaEmitter(ValueWriter):
             needs.append([root for root in roots if root.axes & self.along])
         for value in held_values(self.nest.values, needs, self.along, self.share, self.row_threads):
             self.held[value] = self.names.fresh("row")
-            self.out(f"float {self.held[value]}[{self.share}];")
+        if self.held:
+            size = self.held_size()
+            for label in self.held.values():
+                self.out(f"float {label}[{size}];")
+
+    def held_size(self) -> str:
+        """Numbers of a row that a thread holds, as the kernel says it."""
+        return str(self.share)
 
     def add(self, value: Value, part: str, names: dict[Value, str]) -> None:
         name = names[value.args[0]]
@@ -281,6 +323,10 @@ class CudaEmitter(ValueWriter):
             self.out(f"{part} = reduce::{OPERATIONS[value.fn]}::combine({part}, {name});")
 
     def _emit_value(self, value: Value, names: dict[Value, str], done: set[Axis]) -> None:
+        if value.fn == "div" and (factor := inverse(value)) is not None:
+            name = names[value] = self.names.fresh("quot")
+            self.out(f"const float {name} = {names[value.args[0]]} * {factor};")
+            return
         if value.fn != "spread":
             super()._emit_value(value, names, done)
             return
@@ -310,7 +356,7 @@ class CudaEmitter(ValueWriter):
         at = self.names.fresh("at")
         scope = dict(names)
         if not self.held:
-            out("#pragma unroll 4")
+            out("#pragma unroll" if self.form == "columns" and length <= WINDOW else "#pragma unroll 4")
             with out.block(f"for ({self.integer} {at} = {first}; {at} < {length}; {at} += {step}) {{"):
                 self.decode(at, self.nest.reduced)
                 yield scope
@@ -329,10 +375,7 @@ class CudaEmitter(ValueWriter):
         self, reduces: list[Value], stores: list[Store], tails: list[Value], done: set[Axis], names: dict[Value, str]
     ) -> None:
         out = self.out
-        parts = []
-        for value in reduces:
-            parts.append(self.names.fresh("part"))
-            out(f"{'double' if value.fn in SUMS else 'float'} {parts[-1]} = {START[value.fn]};")
+        parts = [self.begin_part(value) for value in reduces]
         roots = [*(v.args[0] for v in (*reduces, *tails)), *(s.value for s in stores)]
         self._emit_values(roots, done, names)  # what is the same all along the row
         with self.along_row(names) as scope:
@@ -348,8 +391,18 @@ class CudaEmitter(ValueWriter):
                 self.add(value, self.accumulators[value], scope)
             self._write(stores, scope)
         for value, part in zip(reduces, parts, strict=True):
-            whole = part
-            if self.form != "columns":
-                whole = self.names.fresh("whole")
-                out(f"const auto {whole} = reduce::across<reduce::{OPERATIONS[value.fn]}, {self.row_threads}>({part});")
-            self.wide[value], names[value] = whole, f"float({whole})"
+            self.end_part(value, part, names)
+
+    def begin_part(self, value: Value) -> str:
+        """Declares what a thread makes of its share."""
+        part = self.names.fresh("part")
+        self.out(f"{'double' if value.fn in SUMS else 'float'} {part} = {START[value.fn]};")
+        return part
+
+    def end_part(self, value: Value, part: str, names: dict[Value, str]) -> None:
+        """From the shares of a row's threads to the reduction."""
+        whole = part
+        if self.form != "columns":
+            whole = self.names.fresh("whole")
+            self.out(f"const auto {whole} = reduce::across<reduce::{OPERATIONS[value.fn]}, {self.row_threads}>({part});")
+        self.wide[value], names[value] = whole, f"float({whole})"

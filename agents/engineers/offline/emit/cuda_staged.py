@@ -12,6 +12,7 @@ from agents.engineers.offline.emit.cuda_forms import settle
 from agents.engineers.offline.emit.cuda_loops import CudaEmitter, Launch
 from agents.engineers.offline.emit.cuda_sums import SumsEmitter
 from agents.engineers.offline.emit.cuda_turned import TurnedEmitter
+from agents.engineers.offline.emit.cuda_vectors import WIDTHS, VectorEmitter, width_of
 from agents.engineers.offline.emit.stages import CELL, stages_of
 from agents.engineers.offline.ir import Nest
 
@@ -38,9 +39,10 @@ class StagedEmitter(CudaEmitter):
 
     def pointwise(self, nest: Nest) -> CudaEmitter:
         """The emitter of the rest. What the sums came to is read from the cells."""
-        emitter = TurnedEmitter if settle(nest) == "turned" else CudaEmitter
+        form = settle(nest)
+        emitter = TurnedEmitter if form == "turned" else VectorEmitter if width_of(nest, form) > 1 else CudaEmitter
         rest = emitter(nest, f"{self.name}_points", self.types, self.names.taken)
-        rest.form, rest.along = settle(nest), set()
+        rest.form, rest.along, rest.aligned_cells = form, set(), self.sums.cells % WIDTHS[0] == 0
         self.lend_pointers(rest, nest)
         for tensor in nest.loads:
             if tensor.startswith(CELL):

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from agents.engineers.offline.emit.cuda_loops import OPERATIONS, START, SUMS, THREADS, CudaEmitter, Launch
 from agents.engineers.offline.ir import Value
 
-BLOCKS = 1056  # enough for a device of 132 multiprocessors to have eight each
+BLOCKS = (
+    4224  # four times as many as 132 multiprocessors hold at once, so that the last ones to start are a small part of the time
+)
 SHORTEST = 16  # numbers for each thread that make a block worth it
 JOINED = 4  # sums of a block that joins parts; its other threads share out the parts
 LANES = THREADS // JOINED

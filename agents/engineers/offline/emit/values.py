@@ -98,7 +98,7 @@ class ValueWriter:
         if self._filled(value, done):
             names[value] = f"{self.buffered[value]}[{self._place(value, self.inner)}]"
             return
-        name = self.names.fresh(_hint(value, self.pointers))
+        name = self.names.fresh(hint(value, self.pointers))
         kind = C_TYPES[value.kind]
         if value.op == "index":
             out(f"const int {name} = {self._address(value)};")
@@ -150,7 +150,7 @@ def c_type(dtype: str) -> str:
     return {"float32": "float", "int64": "long", "bool": "bool"}[dtype]
 
 
-def _hint(value: Value, pointers: dict[str, str]) -> str:
+def hint(value: Value, pointers: dict[str, str]) -> str:
     if value.op in ("load", "gather"):
         return f"{pointers[value.tensor]}_at"
     if value.op == "index":

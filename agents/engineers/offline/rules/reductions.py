@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,33 @@ def _global_average(b: Builder, node: GraphNode) -> Value:
     x = b.get(node.args[0])
     dims = [-1 - k for k in range(len(size))]
     return b.call("div", b.reduce("sum", x, dims), float(b.count(x, dims)))
+
+
+@rule(*(f"{how}_pool{rank}d" for how in ("max", "avg") for rank in (1, 2, 3)))
+def _pool(b: Builder, node: GraphNode) -> Value:
+    """Windows that lie side by side and fill the tensor: each dimension is cut into windows, which are reduced."""
+    float_result(node)
+    how, rank = short(node.target)[:3], int(short(node.target)[-2])
+    window, step, padding = (_each(argument(node, k, "", 0), rank) for k in (1, 2, 3))
+    dilation = _each(argument(node, 4, "", 1), rank) if how == "max" else [1] * rank
+    shape = list(b.view.tensor(source(node)).shape)
+    whole = all(n % w == 0 for n, w in zip(shape[-rank:], window, strict=True))
+    if step not in (window, [0] * rank) or any(padding) or dilation != [1] * rank or not whole:
+        raise NotFusible("pooling over windows that overlap, leave gaps or reach over an edge")
+    if node.kwargs or (how == "avg" and argument(node, 6, "") is not None):
+        raise NotFusible("pooling with a divisor of its own")
+    x = b.get(node.args[0])
+    cut = [n for size, w in zip(shape[-rank:], window, strict=True) for n in (size // w, w)]
+    tiles = b.view_as(x, b.reshape(x, shape, [*shape[:-rank], *cut]))
+    dims = [len(tiles.dims) - 1 - 2 * k for k in range(rank)]
+    reduced = b.reduce("max" if how == "max" else "sum", tiles, dims, keep=False)
+    return reduced if how == "max" else b.call("div", reduced, float(math.prod(window)))
+
+
+def _each(value: Any, rank: int) -> list[int]:
+    """One number for each dimension: given for each, for all, or (an empty list) left at 0."""
+    given = [value] if isinstance(value, int) else list(value or [0])
+    return given * rank if len(given) == 1 else given
 
 
 def _moments(b: Builder, x: Value, dims: list[int], correction: float = 0) -> tuple[Value, Value]:
