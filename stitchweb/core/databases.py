@@ -11,6 +11,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 WAIT_S = 20  # for a lock: whoever waits longer is told that the database is busy
+CONNECTIONS = 40  # of one process, at most; each is a process of the server
+AWAY_S = 5  # for a connection: a database that is away is not waited for as long as one that is busy
 
 
 def database(url: str, data_dir: Path) -> dict[str, Any]:
@@ -35,10 +37,15 @@ def database(url: str, data_dir: Path) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", "") or parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "OPTIONS": {"options": f"-c lock_timeout={WAIT_S}s"} | options,
-        # The web process answers from many short-lived threads, in which a kept connection would only pile up.
-        "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": True,
+        # The web process answers each request from a thread of its own, so none of them could keep a connection: the process
+        # keeps them. To open one takes longer than most of what is asked over it.
+        "OPTIONS": {
+            "options": f"-c lock_timeout={WAIT_S}s",
+            "pool": {"min_size": 0, "max_size": CONNECTIONS, "timeout": AWAY_S},
+        }
+        | options,
+        "CONN_MAX_AGE": 0,  # as pools want it
+        "CONN_HEALTH_CHECKS": True,  # of each that is taken out of the pool: a database that was started again has forgotten it
     }
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 ACK_S = 60.0  # a client that takes longer to show a batch is closed; it comes back with its cursor
 ACCESS_S = 60.0  # how old the last look at the person's rights may be
+LOOKS = (0.5, 1.0)  # of that, by chance: sockets that came together would look together, and hold everybody up
 BEAT_S = 20.0  # a quiet run says this often that it is only quiet: a dead network looks the same to a page
 MAX_SOCKETS = 40  # per person and process
 MAX_FRAME = 1000
@@ -89,6 +91,10 @@ async def nowhere(scope: Message, receive: Receive, send: Send) -> None:
     await send({"type": "websocket.close"})
 
 
+def _until_a_look() -> float:
+    return ACCESS_S * random.uniform(*LOOKS)  # noqa: S311 - nothing secret
+
+
 class _Socket:
     """An accepted socket: who holds it, of which run, and how far it is."""
 
@@ -126,14 +132,15 @@ class _Socket:
 
     async def _pump(self, reader: Reader) -> int:
         clock = asyncio.get_running_loop().time
-        looked = told = clock()
+        told = clock()
+        look = told + _until_a_look()
         while True:
-            if clock() - looked >= ACCESS_S:
+            if clock() >= look:
                 if not await self.allowed():
                     return NO_ACCESS
-                looked = clock()
+                look = clock() + _until_a_look()
             try:
-                async with asyncio.timeout_at(min(told + BEAT_S, looked + ACCESS_S)):
+                async with asyncio.timeout_at(min(told + BEAT_S, look)):
                     batch = await reader.next(self.cursor)
             except TimeoutError:
                 if clock() - told >= BEAT_S:
