@@ -21,7 +21,8 @@ MIN_ROUNDS = 6  # with fewer, no interval has the confidence that is asked for
 MIN_WARMUP = 3
 WARMUP_CAP_S = 5.0
 CALL_FACTOR = 200.0
-MOST_ROUNDS = 3
+MORE = 3  # times the protocol's rounds, and of its budget,
+MOST_ROUNDS = 20  # but no more than these: what further ones narrow costs more than it tells
 RETAKES = 3  # at most so many samples are made for each that is kept
 ROUNDS_RETAKEN = 5  # at most, in all
 PAUSE_S = 0.02  # after a disturbed sample: what disturbs comes in bursts
@@ -58,11 +59,12 @@ class Bench(Sampler):
         Whether to go on is asked of the interval's width alone, never of where it lies, so going on favours no answer.
         """
         started = time.monotonic()
-        most = MOST_ROUNDS if rounds is None else 1
+        more = MORE if rounds is None else 1
         rounds, each = self.plan(rounds)
-        budget = MOST_ROUNDS * self.protocol.arm_budget_s * len(self.arms)
+        most = max(rounds, min(more * rounds, MOST_ROUNDS))
+        budget = MORE * self.protocol.arm_budget_s * len(self.arms)
         number = 0
-        while number < rounds or (self._vague() and number < most * rounds and time.monotonic() - started < budget):
+        while number < rounds or (self._vague() and number < most and time.monotonic() - started < budget):
             if number and interferes(self.busy):
                 return
             kept = self._round_in_good_conditions(each)

@@ -147,6 +147,7 @@ def scaled(inputs: list[Any], scale: float, seed: int) -> list[Any]:
         outer = factors(t, 0)
         for dim in range(1, t.dim() - 1):
             outer = outer * factors(t, dim)
-        return t * outer * factors(t, -1)
+        moved = t * outer
+        return moved.mul_(factors(t, -1))  # in place: the pages of another result cost more than the product
 
     return list(tensors.map_tensors(inputs, change))

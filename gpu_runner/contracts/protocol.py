@@ -27,7 +27,7 @@ class Protocol(Contract):
     arms: tuple[str, ...] = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
     rounds: int = 10
     samples_per_round: int = 5
-    half_width: float = 0.03  # of the ratio: measured on, up to three times the rounds, until its interval is this narrow
+    half_width: float = 0.03  # of the ratio: measured on, up to three times the rounds or 20, until its interval is this narrow
     warmup_s: float = 0.2
     arm_budget_s: float = 3.0  # measured time per arm at most; rounds shrink their samples to fit
     confidence: float = 0.95
