@@ -13,21 +13,24 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 from agents.blobs import MemoryBlobs
 from agents.headless import optimize
 from agents.reading import Unreadable, header, read_program
 from agents.result import line_of, refused_line
-from agents.state import Options
+from agents.state import Options, State, StopCause
 from agents.summary import Line
 from gpu_runner import turns
-from gpu_runner.contracts import Progress, Report, Task
+from gpu_runner.contracts import Progress, Report, Task, Verdict
 from gpu_runner.hands import Hands
 
 log = logging.getLogger(__name__)
 
 REDONE = frozenset({"failed", "cancelled"})  # verdicts that say nothing of the program: a resumed benchmark tries it again
-LEAST_S = 10.0  # below this share of time nothing can be measured
+LEAST_S = {"cpu": 30.0, "gpu": 150.0}  # what a program takes, as long as too few are done to tell
+TELLING, ROOM, FLOOR_S = 3, 1.25, 10.0  # so many done ones tell; the next one gets this many times their median at least
+CUT_SHORT = "Its share of the time, {share:.0f} s, was over before a program of ours had been judged; --resume takes it again."
 
 
 def programs(root: Path) -> list[Path]:
@@ -66,27 +69,50 @@ class Clocked:
 
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
-        self.seconds: dict[str, float] = {}  # by the kind of a task; "waiting": for the device, for a place to compile
+        self._seconds: dict[str, float] = {}
+        self._stages: dict[str, float] = {}
 
     def perform(
         self, task: Task, progress: Callable[[Progress], None] = lambda p: None, cancelled: Callable[[], bool] = lambda: False
     ) -> Report:
         """See `gpu_runner.hands.Hands`."""
-        began = time.monotonic()
+        began = since = time.monotonic()
+        stage = ""
+
+        def told(message: Progress) -> None:
+            nonlocal since, stage
+            if message.kind == "stage":
+                now = time.monotonic()
+                _add(self._stages, f"{task.kind}: {stage}".rstrip(": "), now - since)
+                since, stage = now, _words(str(message.payload.get("text")))
+            progress(message)
+
         with turns.clocked() as waits:
             try:
-                return self._hands.perform(task, progress, cancelled)
+                return self._hands.perform(task, told, cancelled)
             finally:
-                self._add("waiting", sum(waits))
-                self._add(task.kind, time.monotonic() - began - sum(waits))
-
-    def _add(self, kind: str, seconds: float) -> None:
-        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
+                now = time.monotonic()
+                _add(self._stages, f"{task.kind}: {stage}".rstrip(": "), now - since)
+                _add(self._seconds, "waiting", sum(waits))
+                _add(self._seconds, task.kind, now - began - sum(waits))
 
     @property
-    def spent(self) -> dict[str, float]:
-        """`seconds`, rounded, for a result line."""
-        return {kind: round(seconds, 2) for kind, seconds in self.seconds.items()}
+    def spent(self) -> dict[str, dict[str, float]]:
+        """For a result line, rounded: `seconds` by the kind of a task ("waiting": for the device, for a place to compile), and
+        `stages`, the same time by what was done, waiting included."""
+        return {
+            name: {key: round(value, 2) for key, value in times.items() if name == "seconds" or value >= 0.005}
+            for name, times in (("seconds", self._seconds), ("stages", self._stages))
+        }
+
+
+def _add(times: dict[str, float], key: str, seconds: float) -> None:
+    times[key] = times.get(key, 0.0) + seconds
+
+
+def _words(stage: str) -> str:
+    """A stage without what it names in brackets or after a colon."""
+    return stage.partition(" (")[0].partition(":")[0].strip()
 
 
 def benchmark(
@@ -102,11 +128,13 @@ def benchmark(
     """One line per program of `todo`, as each is done, in `seconds` of wall clock in all.
 
     As many programs are under way as there are `hands`, which keep the device in order among themselves. They are begun in
-    order, each with an equal share of the time that is left; what it does not use goes to those after it. A program that cannot
-    be read, does not work or breaks this process' own code gets a line that says so. Once `cancelled()` turns true no further
-    program is begun.
+    order, each with an equal share of the time that is left, but never with less than one can be expected to take. Those that
+    no time is left for get no line, so that a resumed benchmark takes them; what a program does not use goes to those after it.
+    A program that cannot be read, does not work or breaks this process' own code gets a line that says so. Once
+    `cancelled()` turns true no further program is begun.
     """
     until = clock() + seconds
+    pace = _Pace(LEAST_S["cpu" if options.target == "cpu" else "gpu"])
     free = queue.SimpleQueue[Hands]()
     for one in hands:
         free.put(one)
@@ -117,24 +145,48 @@ def benchmark(
         def begin() -> None:
             number, path = waiting.pop(0)
             name = path.relative_to(root).as_posix()
-            share = (until - clock()) * min(len(hands), len(waiting) + 1) / (len(waiting) + 1)
-            say(f"[{number + 1}/{len(todo)}] {name}, {max(0.0, share):.0f} s")
+            left = until - clock()
+            share = min(left, max(pace.least_s, left * min(len(hands), len(waiting) + 1) / (len(waiting) + 1)))
+            say(f"[{number + 1}/{len(todo)}] {name}, {share:.0f} s")
 
             def work() -> Line:
                 mine = free.get()
                 try:
                     clocked = Clocked(mine)
-                    return _one(path, name, options, share, clocked, cancelled, clock) | {"seconds": clocked.spent}
+                    return _one(path, name, options, share, clocked, cancelled, clock) | clocked.spent
                 finally:
                     free.put(mine)
 
             under_way.add(pool.submit(work))
 
-        while under_way or (waiting and not cancelled()):
-            while waiting and len(under_way) < len(hands) and not cancelled():
+        while True:
+            while waiting and len(under_way) < len(hands) and not cancelled() and until - clock() >= pace.least_s:
                 begin()
+            if not under_way:
+                break
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+            for future in done:
+                pace.saw(line := future.result())
+                yield line
+    if waiting and not cancelled():
+        some = "1 program was" if len(waiting) == 1 else f"{len(waiting)} programs were"
+        left = max(0.0, until - clock())
+        say(f"{some} not begun: one takes about {pace.least_s:.0f} s, and {left:.0f} s were left. --resume takes up there.")
+
+
+class _Pace:
+    """How long a program may be expected to take. `first_s`: as long as nothing is known."""
+
+    def __init__(self, first_s: float) -> None:
+        self._first_s, self._took = first_s, list[float]()
+
+    def saw(self, line: Line) -> None:
+        if line["verdict"] in ("verified", "no-gain"):  # others end early
+            self._took.append(float(line["wall_s"]))
+
+    @property
+    def least_s(self) -> float:
+        return self._first_s if len(self._took) < TELLING else max(FLOOR_S, ROOM * median(self._took))
 
 
 def _one(
@@ -156,16 +208,22 @@ def _one(
     except Unreadable as error:
         return without_run(str(error), "refused")
     words = {"family": None, "size": None} | header(text)
-    if share < LEAST_S:
-        reason = f"Its share of the time is {max(0.0, share):.0f} s, too little to measure anything; give more minutes."
-        return without_run(reason, "failed") | words
     bounded = options.model_copy(update={"budget": options.budget.model_copy(update={"wall_s": share})})
     try:
-        state = optimize(text, bounded, hands, MemoryBlobs(), cancelled=cancelled, name=name)
+        state = optimize(text, bounded, hands, MemoryBlobs(), cancelled=cancelled, name=name, clock=clock)
     except Exception as error:  # a fault of ours on one program must not cost the results of the others
         log.exception("the run of %s broke", name)
         return without_run(f"The run broke: {type(error).__name__}: {error}"[:1000], "failed") | words
-    return line_of(state, name, clock() - began) | words
+    line = line_of(state, name, clock() - began) | words
+    if line["verdict"] == "no-gain" and _cut_short(state):
+        line |= {"verdict": "cancelled", "error": CUT_SHORT.format(share=share)}
+    return line
+
+
+def _cut_short(state: State) -> bool:
+    """Whether time ran out before any program of ours came to a verdict of its own: that nothing was faster nobody knows."""
+    judged = [c for c in state.candidates if c.verdict not in (None, Verdict.TIMED_OUT)]
+    return state.stop_cause is StopCause.BUDGET_WALL and not judged
 
 
 def provenance(root: Path) -> dict[str, str | None]:

@@ -93,7 +93,7 @@ def line_of(state: State, file: str = "", wall_s: float | None = None) -> dict[s
         device=device_of(state, best),
         build_s=best.build.seconds if best and best.build else None,
         wall_s=state.usage.wall_s if wall_s is None else wall_s,
-        error=STOP_SENTENCES[StopCause.CANCELLED] if verdict == "cancelled" else error,
+        error=STOP_SENTENCES[state.stop_cause or StopCause.CANCELLED] if verdict == "cancelled" else error,
     )
     if line["eager_ms"] is None:
         line["eager_ms"] = _eager_ms(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.loop.clock import counted
 from agents.loop.route import after_attempt, fail, finish
-from agents.loop.rules import MAX_TODOS, MAX_UNUSABLE_PLANS
+from agents.loop.rules import MAX_TODOS, MAX_UNUSABLE_PLANS, spent
 from agents.state import AnalysisSummary, Plan, Planned, State, Status, StopCause
 from gpu_runner.contracts import Label
 
@@ -13,6 +13,9 @@ def analysed(state: State, analysis: AnalysisSummary) -> State:
     """The reference is profiled next, unless no run means anything on it."""
     state = state.model_copy(update={"analysis": analysis})
     reason = _refusal(analysis)
+    if analysis.refusal and analysis.refusal.code == "timed_out" and spent(state, whole=True) is StopCause.BUDGET_WALL:
+        # What was over was the run's own time: of the program that says nothing.
+        return state.model_copy(update={"status": Status.CANCELLED, "stop_cause": StopCause.BUDGET_WALL})
     if reason:
         return state.model_copy(update={"status": Status.FINISHED, "stop_cause": StopCause.REFUSED, "error": reason})
     return state.model_copy(update={"status": Status.PROFILING, "current": None})

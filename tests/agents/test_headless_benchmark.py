@@ -20,7 +20,7 @@ from agents.headless import optimize
 from agents.state import Candidate, Options, Todo
 from agents.summary import latest, table, totals
 from gpu_runner import turns
-from gpu_runner.contracts import CandidateFiles, Refusal
+from gpu_runner.contracts import CandidateFiles, Refusal, Verdict
 from gpu_runner.job import Job
 from tests.agents.loop_world import SOURCE, FakeHands, analysis, options, program, scripted_name, todo
 
@@ -95,24 +95,84 @@ def test_a_benchmark_goes_on_where_it_was_killed(folder: Path, tmp_path: Path, e
     assert lines(out)[0] == done
 
 
-def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
-    """A clock that moves 20 s whenever the hands work: what the first program overdraws, the later ones share."""
-    now = [0.0]
+class Clock:
+    """Moves `step` s whenever hands of it work."""
 
-    class Slow(FakeHands):
-        def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
-            now[0] += 20.0
-            return super().perform(task, progress, cancelled)
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
 
-    chosen: Options = options(scripted_name(Scripted()))
+    def __call__(self) -> float:
+        return self.now
+
+    def hands(self) -> FakeHands:
+        clock = self
+
+        class Slow(FakeHands):
+            def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
+                clock.now += clock.step
+                return super().perform(task, progress, cancelled)
+
+        return Slow()
+
+
+def timed(folder: Path, clock: Clock, seconds: float, target: str = "cpu") -> tuple[list[dict[str, Any]], list[str]]:
+    chosen: Options = options(scripted_name(Scripted())).model_copy(update={"target": target})
     todo_list = [path for path in programs(folder) if path.name != "broken.py"]
     said: list[str] = []
-    result = list(benchmark(folder, todo_list, chosen, 100.0, [Slow()], said.append, clock=lambda: now[0]))
-    shares = [int(text.rsplit(" ", 2)[1]) for text in said]
-    assert shares[0] == 33
-    assert shares[1] == (100 - 60) // 2
-    assert [line["verdict"] for line in result] == ["no-gain", "no-gain", "failed"]
-    assert "too little" in result[2]["error"]
+    return list(benchmark(folder, todo_list, chosen, seconds, [clock.hands()], said.append, clock=clock)), said
+
+
+def test_time_is_shared_fairly_over_what_is_left(folder: Path) -> None:
+    """What the first program overdraws, the later ones share; who could not come to an end is not begun and has no line."""
+    result, said = timed(folder, Clock(14.0), 100.0)
+    shares = [text.rpartition(", ")[2] for text in said[:2]]
+    assert shares == ["33 s", "30 s"], "an equal share, but never less than one takes"
+    assert [line["verdict"] for line in result] == ["no-gain", "no-gain"]
+    assert said[2:] == ["1 program was not begun: one takes about 30 s, and 16 s were left. --resume takes up there."]
+
+
+def test_what_one_takes_is_known_from_those_that_are_done(folder: Path) -> None:
+    for name in ("d", "e", "f"):
+        (folder / "level2" / f"{name}.py").write_text(SOURCE + f"# {name}\n")
+    result, said = timed(folder, Clock(2.0), 50.0)
+    assert len(result) == 6, "they end after 6 s each, so that is time enough for the last ones as well"
+    assert said[-1].startswith("[6/6]")
+    result, said = timed(folder, Clock(2.0), 160.0, "sm_90")
+    assert len(result) == 2, "on a GPU nothing is begun with less than 150 s"
+    assert said[-1].startswith("4 programs were not begun")
+
+
+def test_a_program_whose_time_was_over_is_cancelled_and_never_refused(folder: Path) -> None:
+    """The analysis is cut by the share of the time: that the program did not end in it says nothing of the program."""
+    clock = Clock(0.0)
+
+    class Cut(FakeHands):
+        def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
+            clock.now += task.limits.wall_s
+            return analysis(refusal=Refusal(code="timed_out", sentence="The judge did not finish in time."))
+
+    [path] = [path for path in programs(folder) if path.name == "a.py"]
+    [line] = benchmark(folder, [path], options(), 35.0, [Cut()], clock=clock)
+    assert (line["verdict"], line["error"]) == ("cancelled", "The budget of time is spent.")
+    [line] = benchmark(folder, [path], options(), 1000.0, [Cut()], clock=clock)
+    assert line["verdict"] == "refused", "it had all the time that an analysis may take"
+
+
+def test_without_a_program_of_ours_that_was_judged_a_run_out_of_time_has_no_verdict(folder: Path, engineer: str) -> None:
+    clock = Clock(0.0)
+
+    class Cut(FakeHands):
+        def perform(self, task: Any, progress: Any = lambda p: None, cancelled: Any = lambda: False) -> Any:
+            report = super().perform(task, progress, cancelled)
+            if task.kind != "check":
+                return report
+            clock.now += task.limits.wall_s
+            return report.model_copy(update={"verdict": Verdict.TIMED_OUT, "sentence": "The judge did not finish in time."})
+
+    [path] = [path for path in programs(folder) if path.name == "a.py"]
+    [line] = benchmark(folder, [path], options(engineer), 35.0, [Cut()], clock=clock)
+    assert line["verdict"] == "cancelled"
+    assert "over before a program of ours had been judged" in line["error"]
 
 
 def test_programs_run_beside_each_other_and_a_line_says_where_the_time_went(folder: Path, engineer: str) -> None:
@@ -136,6 +196,8 @@ def test_programs_run_beside_each_other_and_a_line_says_where_the_time_went(fold
         assert line["seconds"].keys() == {"waiting", "analyse", "profile", "build", "check", "time"}
         assert line["seconds"]["check"] >= 0.01
         assert line["seconds"]["time"] >= 0.1
+        assert sum(line["stages"].values()) == pytest.approx(sum(line["seconds"].values()), abs=0.1)
+        assert {stage.partition(":")[0] for stage in line["stages"]} <= {"analyse", "profile", "build", "check", "time"}
     assert sum(line["seconds"]["waiting"] for line in result) >= 0.1, "one waited while the other measured"
 
 
