@@ -23,7 +23,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
     chance = random.Random(chosen.seed)
-    with fleet(RUNNERS) as site:
+    with fleet(RUNNERS, lease_s=6, every_s=2) as site:  # what was lost shows sooner
         load = begin(site, chosen.viewers, chosen.queued, chosen.reviewers, chosen.seconds)
         began = time.monotonic()
         for number in range(chosen.kills):

@@ -27,6 +27,23 @@ from report import ROOT
 from start_up import free_port
 
 PYTHON = sys.executable
+SHELL = """
+import contextlib, io, json, sys, traceback
+import django
+django.setup()
+from django.db import close_old_connections
+out = sys.stdout
+for line in sys.stdin:
+    said, raised = io.StringIO(), ""
+    close_old_connections()
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(json.loads(line), {"json": json})
+    except Exception:
+        raised = traceback.format_exc()
+    close_old_connections()
+    print(json.dumps([said.getvalue(), raised]), file=out, flush=True)
+"""
 
 
 @dataclass
@@ -38,6 +55,7 @@ class Part:
     env: dict[str, str]
     log: Path
     user: int = 0  # 0: as this process
+    behind: bool = False  # works behind the pages
     process: subprocess.Popen[bytes] | None = None
     kills: int = 0
     starts: int = 0
@@ -45,9 +63,11 @@ class Part:
 
     def start(self) -> None:
         who: dict[str, Any] = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
+        # What people wait for comes first where cores are few, as the shares of `docker/compose.yml` have it.
+        command = [*(["nice", "-n", "10"] if self.behind else []), *self.command]
         with self.log.open("ab") as said:
             self.process = subprocess.Popen(
-                self.command, cwd=ROOT if not self.user else "/", env=self.env, stdin=subprocess.DEVNULL, stdout=said,
+                command, cwd=ROOT if not self.user else "/", env=self.env, stdin=subprocess.DEVNULL, stdout=said,
                 stderr=said, start_new_session=True, **who,
             )  # fmt: skip
         self.starts += 1
@@ -70,10 +90,11 @@ class Part:
 class Fleet:
     """`parts` by name; `base`: the site's address. Whatever ends without being told to is started again."""
 
-    def __init__(self, folder: Path, runners: dict[str, str], lease_s: int = 6) -> None:
+    def __init__(self, folder: Path, runners: dict[str, str], lease_s: int, every_s: int) -> None:
+        self.every_s = every_s
         self.folder, self.parts = folder, dict[str, Part]()
-        self.port, self.broker_port, self.rows_port = free_port(), free_port(), free_port()
-        self.base = f"http://127.0.0.1:{self.port}"
+        self.port, self.live_port, self.broker_port, self.rows_port = (free_port() for _ in range(4))
+        self.base, self.live_base = (f"http://127.0.0.1:{port}" for port in (self.port, self.live_port))
         self.password = secrets.token_hex(8)
         kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG")}
         self.env = kept | {
@@ -84,11 +105,12 @@ class Fleet:
             "REDIS_URL": f"redis://:{self.password}@127.0.0.1:{self.broker_port}/0",
         }  # fmt: skip
         self.runners = runners
+        self._shell: subprocess.Popen[str] | None = None
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep, daemon=True)
 
-    def _part(self, name: str, command: Sequence[str], user: int = 0) -> Part:
-        part = self.parts[name] = Part(name, command, self.env, self.folder / f"{name}.log", user)
+    def _part(self, name: str, command: Sequence[str], user: int = 0, behind: bool = False) -> Part:
+        part = self.parts[name] = Part(name, command, self.env, self.folder / f"{name}.log", user, behind)
         part.start()
         return part
 
@@ -106,14 +128,16 @@ class Fleet:
         self._answers("broker", self.broker_port)
         for words in (("migrate",), ("collectstatic", "--noinput")):
             subprocess.run([PYTHON, "manage.py", *words, "-v", "0"], cwd=ROOT, env=self.env, check=True)
-        daphne = ["-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "--access-log", "/dev/null"]
-        self._part("web", [PYTHON, *daphne, "stitchweb.asgi:application"])
-        self._part("agents", [PYTHON, "bench/acting.py", "agent"])
-        self._part("sweeper", [PYTHON, "manage.py", "sweep", "--every", "2"])
+        daphne = ["-m", "daphne", "-b", "127.0.0.1", "--access-log", "/dev/null", "stitchweb.asgi:application"]
+        for name, port in (("web", self.port), ("live", self.live_port)):
+            self._part(name, [PYTHON, *daphne, "-p", str(port)])
+        self._part("agents", [PYTHON, "bench/acting.py", "agent"], behind=True)
+        self._part("sweeper", [PYTHON, "manage.py", "sweep", "--every", str(self.every_s)], behind=True)
         self._answers("web", self.port)
+        self._answers("live", self.live_port)
         for name, queue in self.runners.items():
             self._part(name, [PYTHON, "bench/acting.py", "runner", "--join", self.base, self._token(queue), "--name", name,
-                              "--account", str(self.folder / f"{name}.json")])  # fmt: skip
+                              "--account", str(self.folder / f"{name}.json")], behind=True)  # fmt: skip
         self._keeper.start()
 
     def _token(self, queue: str) -> str:
@@ -143,7 +167,7 @@ class Fleet:
         subprocess.run(made, cwd="/", check=True, stdout=subprocess.DEVNULL, **who)
         # What a killed process leaves is in the kernel's hands already; only a machine that dies would need fsync.
         settings = ("fsync=off", "max_connections=300", f"port={self.rows_port}", "listen_addresses=127.0.0.1",
-                    f"unix_socket_directories={home}", "restart_after_crash=on")  # fmt: skip
+                    "track_commit_timestamp=on", f"unix_socket_directories={home}", "restart_after_crash=on")  # fmt: skip
         command = [binary("postgres"), "-D", f"{home}/data", *(word for setting in settings for word in ("-c", setting))]
         self._part("database", command, owner)
         self._answers("database", self.rows_port)
@@ -152,8 +176,8 @@ class Fleet:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                if name == "web":
-                    urllib.request.urlopen(f"{self.base}/healthz", timeout=2).read()
+                if name in ("web", "live"):
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2).read()
                 else:
                     socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 return
@@ -163,12 +187,19 @@ class Fleet:
                 time.sleep(0.1)
 
     def ask(self, code: str) -> Any:
-        """Python in the site's settings; its last line of output is JSON."""
-        script = f"import django, json; django.setup()\n{code}"
-        done = subprocess.run([PYTHON, "-c", script], cwd=ROOT, env=self.env, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        return json.loads(done.stdout.splitlines()[-1])
+        """Python in the site's settings; its last line of output is JSON. In one process that stays: to start one takes a core
+        for seconds. Raises RuntimeError with what the code raised."""
+        if self._shell is None or self._shell.poll() is not None:
+            self._shell = subprocess.Popen(
+                [PYTHON, "-c", SHELL], cwd=ROOT, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        print(json.dumps(code), file=self._shell.stdin, flush=True)
+        said, raised = json.loads(self._shell.stdout.readline())
+        if raised:
+            raise RuntimeError(raised)
+        return json.loads(said.splitlines()[-1])
 
     def kill(self, name: str, away_s: float) -> None:
         """End a part, and start it again after so many seconds."""
@@ -193,16 +224,20 @@ class Fleet:
         self._stopping.set()
         if self._keeper.is_alive():
             self._keeper.join()
+        if self._shell is not None:
+            self._shell.kill()
+            self._shell.wait(10)
         for part in reversed(list(self.parts.values())):
             part.stop()
 
 
 @contextlib.contextmanager
-def fleet(runners: dict[str, str]) -> Iterator[Fleet]:
-    """A fleet with these runners (name: queue) that is gone afterwards, also when this process is told to end."""
+def fleet(runners: dict[str, str], lease_s: int = 60, every_s: int = 5) -> Iterator[Fleet]:
+    """A fleet with these runners (name: queue) that is gone afterwards, also when this process is told to end. `lease_s`,
+    `every_s`: LEASE_SECONDS, and how often the sweeper looks; as they are by themselves, in seconds."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="stitchweb-fleet-", ignore_cleanup_errors=True) as folder:
-        made = Fleet(Path(folder), runners)
+        made = Fleet(Path(folder), runners, lease_s, every_s)
         try:
             made.open()
             yield made

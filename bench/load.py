@@ -2,11 +2,12 @@
 
 Usage: python bench/load.py [--seconds 600] [--viewers 200] [--queued 50] [--reviewers 20]
 
-Everything is a process of its own on this machine (`fleet.py`): PostgreSQL, Valkey, one daphne, one agent worker with eight
-threads, sweeper, four runners; the viewers and reviewers are one more. Engineers and hands act: the site is what is measured.
-Viewers hold a WebSocket each on one of four runs that last as long as the load, come back with their cursor when it ends, and
-note each row of the log and when it came; an event's age is from its own time to the viewer's receipt. Reviewers take the next
-item, save a draft and submit, four seconds apart. `--queued` runs wait for one runner; those that end are followed by others.
+Everything is a process of its own on this machine (`fleet.py`): PostgreSQL, Valkey, one daphne for pages and one for sockets,
+an agent worker with eight threads, sweeper, four runners; the viewers and reviewers are one more. Engineers and hands act: the
+site is what is measured. Viewers hold a WebSocket each on one of four runs that last as long as the load, come back with their
+cursor when it ends, and note each row of the log and when it came; an event's age is from its commit in the database to the
+viewer's receipt. Reviewers take the next item, save a draft and submit, four seconds apart. `--queued` runs wait for one
+runner; those that end are followed by others, and those that are not done when the load ends are cancelled.
 
 Exit status 1 for an event lost or told twice, an answer of 500 or more, or a run that did not end as it should.
 """
@@ -117,17 +118,17 @@ class Seen:
     reconnects: int = 0
 
 
-async def view(session: Any, base: str, cookie: str, run: int, seen: Seen, stop: asyncio.Event) -> None:
+async def view(session: Any, live_base: str, cookie: str, run: int, seen: Seen, stop: asyncio.Event) -> None:
     """One viewer: follows the run over a WebSocket, and comes back with its cursor."""
     import aiohttp
 
     came: dict[int, float] = {}
     seen.came.append(came)
     cursor, first, wait, since = 0, True, FIRST_WAIT_S, time.monotonic()
-    headers = {"Cookie": f"sessionid={cookie}", "Origin": base}
+    headers = {"Cookie": f"sessionid={cookie}", "Origin": live_base}
     while not stop.is_set():
         try:
-            address = f"{base.replace('http', 'ws', 1)}/ws/runs/{run}/?since={cursor}"
+            address = f"{live_base.replace('http', 'ws', 1)}/ws/runs/{run}/?since={cursor}"
             async with session.ws_connect(address, headers=headers, max_msg_size=0) as socket:
                 seen.reconnects += not first
                 first, since = False, time.monotonic()
@@ -204,7 +205,7 @@ async def play(task: dict[str, Any]) -> None:
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as session:
         jobs = [
-            asyncio.create_task(view(session, task["base"], cookie, task["live"][n % len(task["live"])], seen, stop))
+            asyncio.create_task(view(session, task["live_base"], cookie, task["live"][n % len(task["live"])], seen, stop))
             for n, cookie in enumerate(task["viewers"])
         ]
         jobs += [asyncio.create_task(review(session, task["base"], c, task["project"], seen, stop)) for c in task["reviewers"]]
@@ -221,8 +222,21 @@ async def play(task: dict[str, Any]) -> None:
     }), flush=True)  # fmt: skip
 
 
+CANCEL = """
+import contextlib
+from stitchweb.runs.models import Run
+from stitchweb.runs.services import ControlRefused, control
+active = Run.objects.active().filter(team__name="Bench")
+waiting = list(active.exclude(pk__in={live}).values_list("pk", flat=True))
+for run in Run.objects.filter(pk__in=[*{live}, *waiting]):
+    with contextlib.suppress(ControlRefused):  # it has ended by itself
+        control(run.owner, run, "cancel")
+print(json.dumps(waiting))
+"""
+
 CHECK = """
 from collections import Counter
+from django.db import connection
 from stitchweb.runs.models import Event, Job, Run
 from stitchweb.review.models import Review
 wrong = []
@@ -234,7 +248,7 @@ for run in Run.objects.filter(team__name="Bench"):
     steps = Counter(Job.objects.filter(run=run, step__isnull=False).values_list("step", flat=True))
     if any(count > 1 for count in steps.values()):
         wrong.append(f"run {run.pk}: a step has two jobs")
-    if run.pk in LIVE:
+    if run.pk in LIVE or (run.pk in WAITING and run.status == "cancelled"):
         if run.status != "cancelled":
             wrong.append(f"run {run.pk} is {run.status}, should be cancelled")
     else:
@@ -245,11 +259,17 @@ for run in Run.objects.filter(team__name="Bench"):
             wrong.append(f"run {run.pk}: a candidate was made twice")
     if Job.objects.filter(run=run, state__in=("queued", "claimed")).exists():
         wrong.append(f"run {run.pk} has an open job")
-ats = {run: list(Event.objects.filter(run=run).values_list("seq", "at")) for run in LIVE}
+with connection.cursor() as cursor:
+    def committed(run):
+        when = "extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8"
+        cursor.execute(f"SELECT seq, {when} FROM runs_event WHERE run_id = %s", [run])
+        return cursor.fetchall()
+    ats = {run: committed(run) for run in LIVE}
 reviews = Counter(Review.objects.filter(assignment__pk__in=SUBMITTED).values_list("assignment", flat=True))
 lost = len(set(SUBMITTED) - set(reviews))
 twice = sum(count > 1 for count in reviews.values())
 print(json.dumps({"wrong": wrong, "ats": ats, "runs": Run.objects.filter(team__name="Bench").count(),
+    "finished": Run.objects.filter(team__name="Bench", status="finished").count(),
     "lost": lost, "twice": twice, "given_again": Job.objects.filter(claims__gt=1).count(),
     "jobs": Job.objects.filter(run__team__name="Bench").count()}))
 """
@@ -277,21 +297,19 @@ class Load:
         """Let everything end: (what the players saw, what the rows say)."""
         assert self.player.stdin is not None
         assert self.player.stdout is not None
-        cancel = (
-            "from stitchweb.runs.models import Run\nfrom stitchweb.runs.services import control\n"
-            f"for run in Run.objects.filter(pk__in={self.live}): control(run.owner, run, 'cancel')\nprint('null')"
-        )
-        self.site.ask(cancel)
+        began = time.monotonic()
+        waiting = self.site.ask(CANCEL.replace("{live}", str(self.live)))
         left = (
             "from stitchweb.runs.models import Run\nprint(json.dumps(Run.objects.active().filter(team__name='Bench').count()))"
         )
         deadline = time.monotonic() + 600
         while self.site.ask(left) and time.monotonic() < deadline:
             time.sleep(2)
+        print(f"all runs had ended {time.monotonic() - began:.0f} s after the load", file=sys.stderr, flush=True)
         time.sleep(5)
         print("stop", file=self.player.stdin, flush=True)
         seen = json.loads(self.player.stdout.readline())
-        head = f"LIVE, ATTEMPTS, SUBMITTED = {self.live}, {ATTEMPTS}, {seen['submitted']}\n"
+        head = f"LIVE, WAITING, ATTEMPTS, SUBMITTED = {self.live}, {waiting}, {ATTEMPTS}, {seen['submitted']}\n"
         return seen, self.site.ask(head + CHECK)
 
 
@@ -307,14 +325,14 @@ def begin(site: Fleet, viewers: int, queued: int, reviewers: int, seconds: float
     )
     assert load.player.stdin is not None
     assert load.player.stdout is not None
-    print(json.dumps(told | {"base": site.base, "live": live}), file=load.player.stdin, flush=True)
+    print(json.dumps(told | {"base": site.base, "live_base": site.live_base, "live": live}), file=load.player.stdin, flush=True)
     if load.player.stdout.readline().strip() != "ready":
         raise SystemExit("the players did not start")
     return load
 
 
 def ages(seen: dict[str, Any], rows: dict[str, Any]) -> tuple[list[float], int]:
-    """Milliseconds from each event's time to each viewer that got it live, and how many log rows a viewer never got.
+    """Milliseconds from each event's commit to each viewer that got it live, and how many log rows a viewer never got.
 
     Which events have a row in the log is told by the viewers themselves: one that any of them got, all of that run must have.
     """
@@ -350,6 +368,7 @@ def tell(title: str, seen: dict[str, Any], rows: dict[str, Any], options: argpar
     counts = {
         "events lost": lost, "events told twice": seen["twice"], "answers of 500 and more": bad,
         "reviews lost": rows["lost"], "reviews twice": rows["twice"], "runs": rows["runs"],
+        "of them finished": rows["finished"],
         "runs not as they should be": len(rows["wrong"]),
         "jobs": rows["jobs"], "jobs given out again": rows["given_again"], "sockets opened again": seen["reconnects"],
     }  # fmt: skip

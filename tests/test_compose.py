@@ -52,7 +52,7 @@ def test_it_is_a_compose_file() -> None:
 
 def test_all_parts_of_a_fleet_are_there() -> None:
     assert set(SERVICES) == {
-        "proxy", "postgres", "redis", "prepare", "web", "agents", "sweeper", "runner-cpu", "runner-cuda",
+        "proxy", "postgres", "redis", "prepare", "web", "live", "agents", "sweeper", "runner-cpu", "runner-cuda",
     }  # fmt: skip
 
 

@@ -184,9 +184,9 @@ def test_a_fleet_of_these_commands_takes_a_run(host: Host) -> None:
         host.command("prepare"), cwd=ROOT, env=host.environment("prepare"), capture_output=True, text=True, timeout=120
     )
     assert prepared.returncode == 0, prepared.stderr
-    for service in ("web", "agents", "sweeper"):
+    for service in ("web", "live", "agents", "sweeper"):
         host.start(service)
-    host.until(lambda: host.healthy("web"), "web process")
+    host.until(lambda: host.healthy("web") and host.healthy("live"), "web processes")
     host.start("runner-cpu")
     host.until(
         lambda: host.python("from stitchweb.runs import runners\nprint(json.dumps(runners.there().get('run.cpu', False)))"),
