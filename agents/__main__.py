@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None, hands: HandsFactory | None = None) -
 def _local_hands() -> AbstractContextManager[Hands]:
     from gpu_runner.local import LocalHands  # starts a pool of processes: not for --help and --summary
 
-    return LocalHands()
+    return LocalHands(whole_runs=True)
 
 
 def _parser() -> argparse.ArgumentParser:

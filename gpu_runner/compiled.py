@@ -27,11 +27,16 @@ from gpu_runner.values import Forged, ProgramEnded, ProgramRefused, closing, set
 NO_GRAPHS = "CUDA graphs, which this mode is about, have no meaning on the CPU"
 NOTHING_TO_TUNE = "the same as default: on the CPU this mode tunes matrix products, and the program has none"
 NO_GRAPH_MADE = "torch.compile fell back to eager: it made no graph"
-COMPILE_LIMIT_S = 240.0
+COMPILE_SHARE = 0.25  # of the task's time, for one mode: what takes longer is none of the baselines, and the row says so
 KEPT_BYTES = 512 << 20  # of what a mode leaves for the next one
 
 TUNED = ("max-autotune-no-cudagraphs", "max-autotune")  # the first chooses by timing on the device, the second takes its choice
 PAIRS = (("default", "reduce-overhead"), TUNED)
+
+
+def said(modes: Sequence[str]) -> str:
+    """What is being done, for people."""
+    return f"compiling the reference with torch.compile ({', '.join(modes)})"
 
 
 @dataclass
@@ -64,7 +69,7 @@ class Compiled:
         chains += [[mode] for mode in wanted if not any(mode in chain for chain in chains)]
         if not chains:
             return
-        self.job.stage(f"compiling the reference with torch.compile ({', '.join(wanted)})")
+        self.job.stage(said(wanted))
         if turns.compilers() == 1:
             with self._handed_on() as kept:
                 for chain in chains:
@@ -106,60 +111,75 @@ class Compiled:
     def _chain(self, chain: Sequence[str], kept: list[Kept]) -> None:
         """The modes of a chain, each from what was left before; `kept`: by whom, and at last by the last one."""
         tuned = chain[0] in TUNED
-        if tuned and self.job.device != "cpu":
-            self._prepare(chain[0], kept)
+        if tuned and self.job.device != "cpu" and not self._prepared(chain, kept):
+            return
         for number, mode in enumerate(chain):
-            with self._place(timed=tuned and number == 0):
-                self._mode(mode, kept)
+            self._mode(mode, kept, timed=tuned and number == 0)
 
     @contextlib.contextmanager
     def _place(self, timed: bool) -> Iterator[None]:
         """`timed`: kernels are chosen by their times, so nobody computes on the device meanwhile; otherwise the device is only
-        wanted for a call at the end. A CPU is wanted all the time."""
+        wanted for a call at the end. A CPU is wanted all the time. Held for the call that compiles alone: to start a process
+        and to draw its inputs takes as long."""
         with contextlib.ExitStack() as stack:
             if timed:
                 stack.enter_context(turns.alone(self.job))
             else:
                 stack.enter_context(turns.compiler(self.job))
                 if self.job.device == "cpu":
-                    stack.enter_context(turns.beside(self.job))
+                    stack.enter_context(turns.beside(self.job, long=True))
             yield
 
-    def _prepare(self, mode: str, kept: list[Kept]) -> None:
-        """Compile the kernels of a mode that chooses by timing, beside whoever uses the device, in a process that ends with
-        that: what it chose is forgotten, as others may have disturbed it. To choose again, alone, takes a fraction of the time.
-        Troubles are left to the process that does so."""
-        with turns.compiler(self.job), contextlib.suppress(ProgramRefused, ProgramEnded):
-            peer = ReferencePeer.start(self.job, self.source, compile=mode)
+    def _prepared(self, chain: Sequence[str], kept: list[Kept]) -> bool:
+        """Compile the kernels of modes that choose by timing, beside whoever uses the device, in a process that ends with that
+        and chooses nothing. To choose, alone, then takes a fraction of the time. Whether that may begin: where compiling took
+        all the time that a mode has, nobody shall wait for the rest; other troubles are left to the process that chooses."""
+        try:
+            peer = ReferencePeer.start(self.job, self.source, compile=chain[0], untimed=True)
             with contextlib.closing(peer):
                 self._called(peer, kept)
                 self._keep(peer, kept, choices=False)
+        except (ProgramRefused, ProgramEnded) as error:
+            if error.refusal.code == "timed_out":
+                self.errors.update(dict.fromkeys(chain, self._too_long()))
+                return False
+        return True
 
-    def _mode(self, mode: str, kept: list[Kept]) -> None:
+    def _mode(self, mode: str, kept: list[Kept], timed: bool) -> None:
         try:
             arm = self.session.reference(self.job, self.source, mode)
-            self.build_s[mode] = self._called(arm, kept)
+            self.build_s[mode] = self._called(arm, kept, timed)
             made = arm.ask("compiled", {})
             if not made.get("graphs"):
                 raise _Without(NO_GRAPH_MADE)
             self._keep(arm, kept)
         except (ProgramRefused, ProgramEnded, _Without) as error:
             self.session.forget(self.job, self.source, mode)
-            self.errors[mode] = str(error) if isinstance(error, _Without) else error.refusal.sentence
+            self.errors[mode] = str(error) if isinstance(error, _Without) else self._reason(error)
             return
         self.arms[mode] = arm
 
-    def _called(self, arm: ReferencePeer, kept: list[Kept]) -> float:
+    def _called(self, arm: ReferencePeer, kept: list[Kept], timed: bool = False) -> float:
         """Compile, by a call. Seconds that it took."""
         if kept:
             arm.ask("found", {"bytes": kept[-1].size}, [kept[-1].memory])
         drawn = arm.draw(1)
         if drawn is None:
             raise ValueError("a plain draw always gives inputs")
-        started = time.monotonic()
-        with closing(drawn[0]):
-            arm.call(drawn[0], timeout=COMPILE_LIMIT_S).close()
-        return time.monotonic() - started
+        with closing(drawn[0]), self._place(timed):
+            started = time.monotonic()
+            arm.call(drawn[0], timeout=self._limit_s).close()
+            return time.monotonic() - started
+
+    @property
+    def _limit_s(self) -> float:
+        return COMPILE_SHARE * self.job.limits.wall_s
+
+    def _too_long(self) -> str:
+        return f"torch.compile did not end within {self._limit_s:.0f} s"
+
+    def _reason(self, error: ProgramRefused | ProgramEnded) -> str:
+        return self._too_long() if error.refusal.code == "timed_out" else error.refusal.sentence
 
     def _keep(self, arm: ReferencePeer, kept: list[Kept], choices: bool = True) -> None:
         """What the process has on disk by now takes the place of what was kept before."""

@@ -26,6 +26,7 @@ class Job:
     cancelled: Callable[[], bool]
     devices: tuple[str, ...] = ()
     deadline: float = field(init=False)
+    doing: str = ""  # what was said last
 
     def __post_init__(self) -> None:
         self.limits = self.limits.model_copy(update={"memory_mib": min(self.limits.memory_mib, most_memory_mib())})
@@ -38,6 +39,7 @@ class Job:
 
     def stage(self, text: str) -> None:
         """Say in a short sentence what is being done."""
+        self.doing = text
         self.progress(Progress(kind="stage", payload={"text": text}))
 
     def left(self) -> float:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from gpu_runner import turns
+from gpu_runner import ahead
 from gpu_runner.analyse import analyse
 from gpu_runner.build import build
 from gpu_runner.check import perform_check
@@ -43,9 +43,13 @@ def _never() -> bool:
 
 
 class LocalHands:
-    """The hands of this machine. Keeps references and the judge between tasks; close it, or use it as a context manager."""
+    """The hands of this machine. Keeps references and the judge between tasks; close it, or use it as a context manager.
 
-    def __init__(self) -> None:
+    `whole_runs`: all tasks of a run come here, one run after another, so what its end needs can be begun after its analysis.
+    """
+
+    def __init__(self, whole_runs: bool = False) -> None:
+        self._whole_runs = whole_runs
         self._lock = threading.Lock()
         self._session = Session()
         atexit.register(self.close)
@@ -82,13 +86,16 @@ class LocalHands:
 
     def _measure(self, job: Job, task: AnalyseTask | CheckTask | TimeTask | ProfileTask) -> Report:
         if isinstance(task, AnalyseTask):
-            return analyse(job, task, self._session)
+            ahead.end(self._session, keep=self._session.key(job, task.source))
+            analysis = analyse(job, task, self._session)
+            if self._whole_runs:
+                ahead.begin(job, task, analysis, self._session)
+            return analysis
         if isinstance(task, CheckTask):
             return perform_check(job, task, self._session)
         if isinstance(task, TimeTask):
             return perform_timing(job, task, self._session)
-        with turns.alone(job):
-            return perform_profile(job, task, self._session)
+        return perform_profile(job, task, self._session)
 
 
 def _signed(report: Report, target: str, seconds: float) -> Report:

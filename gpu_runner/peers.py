@@ -33,7 +33,7 @@ from gpu_runner.sandbox import (
 )
 from gpu_runner.sandbox.spec import Tool
 from gpu_runner.tolerances import tolerances
-from gpu_runner.turns import compile_threads
+from gpu_runner.turns import compile_threads, make_room
 from gpu_runner.values import Call, Forged, ProgramEnded, ProgramRefused, Value, checked_manifest, settled
 
 
@@ -58,6 +58,7 @@ class Peer:
 
     def ask(self, kind: str, payload: Mapping[str, Any], memories: Sequence[Memory] = (), timeout: float | None = None) -> Any:
         """One request. Raises ProgramRefused when the program failed in it, ProgramEnded when the process is gone."""
+        make_room()
         left = self.job.left()
         timeout = left if timeout is None else min(timeout, left)
         try:
@@ -187,12 +188,17 @@ class ReferencePeer(Program):
     facts: dict[str, Any]
 
     @classmethod
-    def start(cls, job: Job, source: Source, compile: str | None = None, threads: int | None = None) -> ReferencePeer:
-        """A process with the user's program loaded in it. Raises ProgramRefused or ProgramEnded for what is wrong with that."""
+    def start(
+        cls, job: Job, source: Source, compile: str | None = None, threads: int | None = None, untimed: bool = False
+    ) -> ReferencePeer:
+        """A process with the user's program loaded in it. Raises ProgramRefused or ProgramEnded for what is wrong with that.
+
+        `untimed`: its compiler only compiles, for others: of kernels that are chosen by timing it takes any.
+        """
         peer = cls("reference", start(job, "reference", {"reference.py": source.text}, threads), job)
         try:
             payload = {"entry": source.entry, "device": job.device, "mode": job.mode, "precision": job.precision}
-            how = {"compile": compile, "compile_threads": compile_threads()} if compile else {}
+            how = {"compile": compile, "compile_threads": compile_threads(untimed), "untimed": untimed} if compile else {}
             peer.facts = peer.ask("load", payload | how)
             if not isinstance(peer.facts.get("entry"), str):
                 raise Forged("reference", "The reference's process described the program in a way that cannot be.")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
+from typing import Protocol as TypingProtocol
 
 from gpu_runner import ceilings
 from gpu_runner.build import build_library
@@ -22,6 +23,13 @@ from gpu_runner.probing import Facts, probe
 from gpu_runner.values import ProgramEnded, closing
 
 KEPT = 2  # programs, each with its compiled arms: a task holds several arms of one program at a time
+
+
+class Background(TypingProtocol):
+    """Work on a program that goes on between tasks."""
+
+    def stop(self) -> None:
+        """End it, and wait for its end."""
 
 
 class NotBuilt(Exception):
@@ -90,6 +98,7 @@ class Session:
         self._facts: dict[str, Facts] = {}
         self._counts: dict[str, dict[str, Any]] = {}
         self._measured: set[str] = set()  # targets whose ceilings were measured
+        self.background: dict[str, Background] = {}  # by program
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +108,8 @@ class Session:
 
     def close(self) -> None:
         """End every process kept. What is known of programs stays."""
+        while self.background:
+            self.background.popitem()[1].stop()
         for peer in [*self._references.values(), *([self._judge] if self._judge else [])]:
             peer.close()
         self._references.clear()
@@ -176,6 +187,13 @@ class Session:
         with self._lock:
             peer: Peer | None = self._references.pop((self.key(job, source), arm), None)
         if peer is not None:
+            peer.close()
+
+    def forget_modes(self, program: str) -> None:
+        """End the processes of a program (by `key`) under torch.compile."""
+        with self._lock:
+            stale = [self._references.pop(key) for key in list(self._references) if key[0] == program and key[1]]
+        for peer in stale:
             peer.close()
 
     def facts(self, job: Job, source: Source, protocol: Protocol) -> Facts:

@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from typing import Any
 
-from gpu_runner import baselines, turns
+from gpu_runner import ahead, baselines, turns
 from gpu_runner.compiled import Compiled
 from gpu_runner.config import config
 from gpu_runner.contracts import TimeTask, TimingReport, Verdict
@@ -81,15 +81,18 @@ class Timer:
         self.evidence.degenerate, self.evidence.inputs_constant = facts.degenerate, facts.inputs_constant
         must_read = self.session.counts(self.job, self.task.source).get("must_read")
         self.evidence.must_read = must_read if isinstance(must_read, int) and 0 < must_read < 1 << 50 else 0
-        with turns.alone(self.job):
-            self.session.learn_ceilings(self.job, self.task.target)
-            self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
+        with turns.beside(self.job):
             bench, self.evidence.error_ratio = self._bench(reference, judge, facts, arms)
+        with contextlib.closing(bench), turns.alone(self.job):
+            self.session.learn_ceilings(self.job, self.task.target)
             self._measure(bench)
-            self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, self._facts(bench), bench.busy
-            self.evidence.conditions, self.evidence.cores, self.evidence.drift = bench.conditions, cores(), bench.drift
-            if self._modes and known is None and not interferes(bench.busy):
-                baselines.save(key, self._known(bench, self.errors))
+            facts_of_now = self._facts(bench)
+        self._forget_modes()
+        self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
+        self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, facts_of_now, bench.busy
+        self.evidence.conditions, self.evidence.cores, self.evidence.drift = bench.conditions, cores(), bench.drift
+        if self._modes and known is None and not interferes(bench.busy):
+            baselines.save(key, self._known(bench, self.errors))
         self.evidence.known = known
         if known is not None and not known_holds(self.evidence):
             self.job.stage("eager is not as fast as when the baselines were measured: measuring them again")
@@ -99,12 +102,14 @@ class Timer:
             self.evidence.second = self._second(reference, judge, facts).samples
 
     def _measure(self, bench: Bench) -> None:
-        with contextlib.closing(bench):
-            self.job.stage("warming up")
-            drop_failing(bench, bench.warm_up, self.errors)
-            self.job.stage("timing " + ", ".join(bench.arms))
-            drop_failing(bench, bench.measure, self.errors)
-        for mode in self._modes:  # they are known from here on, and hold much memory
+        self.job.stage("warming up")
+        drop_failing(bench, bench.warm_up, self.errors)
+        self.job.stage("timing " + ", ".join(bench.arms))
+        drop_failing(bench, bench.measure, self.errors)
+
+    def _forget_modes(self) -> None:
+        """They are known from here on, and hold much memory."""
+        for mode in self._modes:
             self.session.forget(self.job, self.task.source, mode)
 
     @property
@@ -114,9 +119,11 @@ class Timer:
     def _baselines(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts) -> Known:
         """Eager and the compiled arms beside each other, without the candidate."""
         arms = {EAGER: reference, **self._compiled()}
-        with turns.alone(self.job):
+        with turns.beside(self.job):
             bench, _ = self._bench(reference, judge, facts, arms)
+        with contextlib.closing(bench), turns.alone(self.job):
             self._measure(bench)
+        self._forget_modes()
         known = self._known(bench, self.errors)
         self.errors.clear()  # they are the known ones'
         return known
@@ -130,8 +137,12 @@ class Timer:
 
     def _compiled(self) -> dict[str, Program]:
         """A process of each mode of torch.compile that has one; why the others have none is noted."""
-        made = Compiled(self.job, self.task.source, self.session, errors=self.errors, build_s=self.evidence.build_s)
-        made.run(self._modes)
+        made = ahead.taken(self.job, self.task.source, self.session, self._modes)
+        if made is None:
+            made = Compiled(self.job, self.task.source, self.session)
+            made.run(self._modes)
+        self.errors.update(made.errors)
+        self.evidence.build_s.update(made.build_s)
         return dict(made.arms)
 
     def _bench(
@@ -188,9 +199,9 @@ class Timer:
             candidate = stack.enter_context(opening.load(eager.facts["init_inputs"]))
             with closing(weights := eager.weights()):
                 candidate.load_weights(weights)
-            with turns.alone(self.job), contextlib.ExitStack() as measured:
+            with turns.beside(self.job):
                 bench, _ = self._bench(eager, judge, facts, {EAGER: eager, CANDIDATE: candidate})
-                measured.enter_context(contextlib.closing(bench))
+            with contextlib.closing(bench), turns.alone(self.job):
                 bench.warm_up()
                 bench.measure(max(MIN_ROUNDS, self.protocol.rounds // 2))
             return bench

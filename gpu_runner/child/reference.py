@@ -37,6 +37,8 @@ class Reference:
         called: Any = self.model
         if payload.get("compile"):
             compiling.limit_threads(payload["compile_threads"])
+            if payload["untimed"]:
+                compiling.time_nothing()
             called = torch.compile(self.model, mode=None if payload["compile"] == "default" else payload["compile"])
         self.arm = arm.Arm(called, self.device, self.precision)
 

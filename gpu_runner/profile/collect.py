@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from gpu_runner import turns
 from gpu_runner.contracts import DeviceInfo, ProfileReport, ProfileTask
 from gpu_runner.device import device_info, llc_bytes
 from gpu_runner.job import Job
@@ -73,13 +74,16 @@ def _call_ns(job: Job, task: ProfileTask, session: Session) -> int:
     drawn = reference.draw(seed())
     if drawn is None:
         raise ValueError("a plain draw always gives inputs")
-    with closing(drawn[0]):
+    with closing(drawn[0]), turns.alone(job):
         return min(reference.call(drawn[0]).ns for _ in range(CALLS))
 
 
 def _measured(job: Job, task: ProfileTask, session: Session, role: Role) -> ProfileReport:
-    session.learn_ceilings(job, task.target)
-    work = work_of(session.counts(job, task.source), by_op=role == "reference")
+    with turns.alone(job):
+        session.learn_ceilings(job, task.target)
+    with turns.beside(job):
+        counts = session.counts(job, task.source)
+    work = work_of(counts, by_op=role == "reference")
     with subject(job, task, session) as program:
         summary, coverage = _collected(Collectors(program), role, device_info(task.target), task, work)
     coverage = coverage if role == "candidate" else None

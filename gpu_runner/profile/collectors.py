@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+from gpu_runner import turns
 from gpu_runner.config import config
 from gpu_runner.contracts import Progress
 from gpu_runner.peers import Peer, start
@@ -73,7 +74,8 @@ class Collectors:
             found: Trace | None = None
             if (tool := self._tool(step, installed.nsys)) is not None:
                 with SandboxedPlace.open(self.subject, tool, iterations) as place, TemporaryDirectory() as here:
-                    left, step.outcome = record_nsys(tool.path, place.folder / "nsys", place.program, place)
+                    with turns.alone(self.subject.job):
+                        left, step.outcome = record_nsys(tool.path, place.folder / "nsys", place.program, place)
                     if left is not None:
                         found = _checked(step, lambda path: nsys.read_nsys(path, Meter()), place.fetched(left, Path(here)))
         return found
@@ -91,7 +93,8 @@ class Collectors:
 
     def _counters(self, step: Collected, tool: Installed, name: str) -> dict[str, dict[str, Any]]:
         with SandboxedPlace.open(self.subject, tool, 1) as place, TemporaryDirectory() as here:
-            left, step.outcome = record_ncu(tool.path, place.folder / "ncu", place.program, key(name), place)
+            with turns.alone(self.subject.job):
+                left, step.outcome = record_ncu(tool.path, place.folder / "ncu", place.program, key(name), place)
             pages = [place.fetched(path, Path(here)) for path in left]
 
             def read(paths: list[Path]) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpu_runner import turns
 from gpu_runner.contracts import ProfileTask
 from gpu_runner.job import Job
 from gpu_runner.peers import CandidatePeer, ReferencePeer, seed
@@ -35,15 +36,17 @@ class Subject:
         return "reference" if self.task.candidate is None else "candidate"
 
     def under_torch(self) -> dict[str, Any]:
-        """What a fresh process answers that ran some forwards under torch.profiler. ProgramRefused, ProgramEnded."""
+        """What a fresh process answers that ran some forwards under torch.profiler, alone on the device. ProgramRefused,
+        ProgramEnded."""
         if self.weights is None:
-            with ReferencePeer.start(self.job, self.task.source) as peer:
+            with ReferencePeer.start(self.job, self.task.source) as peer, turns.alone(self.job):
                 return _mapping(peer.about("profile", self.inputs, budget_s=BUDGET_S))
         with CandidatePeer.start(self.job, {p.removeprefix("candidate/"): text for p, text in self.files.items()}) as candidate:
             assert self.task.candidate is not None
             candidate.load(self.init_inputs, coverage=True, entry=self.task.candidate.entry)
             candidate.load_weights(self.weights)
-            return _mapping(candidate.profile(self.inputs, BUDGET_S))
+            with turns.alone(self.job):
+                return _mapping(candidate.profile(self.inputs, BUDGET_S))
 
     def order(self, iterations: int) -> dict[str, Any]:
         """What `child.profiled` is told; the memories' places are filled in where it runs."""

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from gpu_runner import turns
@@ -21,7 +22,7 @@ from gpu_runner.sanitizers.findings import Found, Sanitized
 from gpu_runner.sanitizers.tools import CUDA_TOOLS, NoTool, preloaded, under_compute_sanitizer
 from gpu_runner.values import ProgramEnded, ProgramRefused, Value, closing
 
-LIMIT_S = {"cpu": 60.0, "cuda": 60.0}  # of one tool's calls
+LIMIT_S = {"cpu": 60.0, "cuda": 30.0}  # of one tool's calls; nobody can measure on a GPU meanwhile
 SLOWEST = "racecheck"  # hundreds of times slower than the program: it sees as little of a batch as may be
 CALLS = {"cpu": 2, "cuda": 1}  # the second one on the CPU uses what the first one kept
 _THREADS = re.compile(r"\bstd::(thread|jthread|async|execution)\b|\bpthread_create\b|\bthrd_create\b")
@@ -114,13 +115,13 @@ class Sanitizers:
         """(reports, why there are none that count)."""
         started = under_compute_sanitizer(tool) if tool in CUDA_TOOLS else preloaded(tool)
         library = _built(self.job, self.task.candidate, self.task.target, "" if tool in CUDA_TOOLS else tool)
-        trouble, output = self._called(started, library, inputs, weights)
+        trouble, output = self._called(tool, started, library, inputs, weights)
         found = read(tool, output, self.task.candidate)
         if trouble is None or found:
             return found, ""
         return [], f"the program did not come through under it: {_said(trouble)}"
 
-    def _called(self, started: Tool, library: bytes, inputs: Value, weights: Value) -> tuple[str | None, str]:
+    def _called(self, tool: str, started: Tool, library: bytes, inputs: Value, weights: Value) -> tuple[str | None, str]:
         """(how it ended before its time, what it printed)."""
         device = "cpu" if self.job.device == "cpu" else "cuda"
         files: dict[str, str | bytes] = {**self.task.candidate.files, LIBRARY_FILE: library}
@@ -130,6 +131,7 @@ class Sanitizers:
             with turns.beside(self.job):
                 peer.load(self.reference.facts["init_inputs"], entry=self.task.candidate.entry)
                 peer.load_weights(weights)
+            with turns.watching(self.job) if tool == SLOWEST else nullcontext(), turns.beside(self.job, long=True):
                 peer.watched(inputs, CALLS[device], LIMIT_S[device])
         except ProgramEnded as error:
             trouble = error.sentence

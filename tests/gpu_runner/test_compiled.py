@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
 import threading
 import time
@@ -41,6 +42,7 @@ ALL = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs
 def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
     config.cache_clear()
+    monkeypatch.setattr(turns, "_phases", {})
     yield
     config.cache_clear()
 
@@ -92,7 +94,7 @@ class World(Session):
         self.forgotten: list[str] = []
         self.sizes = {(mode, choices): 100 + 10 * n + choices for n, mode in enumerate(ALL) for choices in (False, True)}
         monkeypatch.setattr(turns, "compilers", lambda: 4)
-        monkeypatch.setattr(ReferencePeer, "start", lambda job, source, compile=None: FakeArm(self, compile))
+        monkeypatch.setattr(ReferencePeer, "start", lambda job, source, compile=None, untimed=False: FakeArm(self, compile))
 
     def reference(self, job: Job, source: Source, arm: str = "") -> Any:
         return self.arms.setdefault(arm, FakeArm(self, arm))
@@ -166,6 +168,20 @@ def test_a_mode_that_fails_says_why_and_stops_no_other(world: World) -> None:
     assert sorted(world.forgotten) == ["default", "max-autotune-no-cudagraphs"]
 
 
+def test_a_mode_has_a_share_of_the_tasks_time_and_none_is_chosen_alone_that_did_not_even_compile(world: World) -> None:
+    def late() -> None:
+        raise ProgramEnded("reference", "timed_out", "The reference did not finish in time.")
+
+    world.calls["max-autotune-no-cudagraphs"] = world.calls["reduce-overhead"] = late
+    on = job("cuda")
+    on.limits = on.limits.model_copy(update={"wall_s": 300.0})
+    made = run(world, on)
+    assert list(made.arms) == ["default"]
+    assert set(made.errors.values()) == {"torch.compile did not end within 75 s"}
+    assert world.order.count("max-autotune-no-cudagraphs") == 1
+    assert "max-autotune" not in world.order
+
+
 def test_cancelling_ends_all_of_them() -> None:
     endless = PRODUCT.replace("return torch.relu", "while True: pass\n        return torch.relu")
     cancelled = threading.Event()
@@ -211,6 +227,28 @@ def test_a_mode_finds_the_kernels_of_another_one_and_nobody_else_has_them() -> N
         candidate.load([])
         with Memory.create(1) as nothing, pytest.raises(ProgramEnded, match="does not answer"):
             candidate.ask("found", {"bytes": 0}, [nothing])
+
+
+def test_who_compiles_for_others_times_nothing_and_leaves_the_cores_to_whoever_wants_them() -> None:
+    """Inside: whether a kernel would be timed, and how the processes are ranked that compile."""
+    look = (
+        "import os\n"
+        "def looked(x):\n"
+        "    from torch._inductor.async_compile import AsyncCompile\n"
+        "    from torch._inductor.runtime.benchmarking import benchmarker\n"
+        "    nice = os.getpriority(os.PRIO_PROCESS, AsyncCompile.process_pool().process.pid)\n"
+        "    return x * 0 + nice * 1000 + benchmarker.benchmark_gpu(lambda: 1 / 0)\n"
+    )
+    program = look + PRODUCT.replace("torch.relu(self.linear(x)).softmax(-1)", "torch.compiler.disable(looked)(self.linear(x))")
+    with ReferencePeer.start(job(), Source(text=program), compile="default", untimed=True) as peer:
+        drawn = peer.draw(1)
+        assert drawn is not None
+        call = peer.call(drawn[0])
+        assert call.output is not None
+        [leaf] = call.output.manifest["leaves"]
+        offset = leaf["offset"]
+        [seen] = struct.unpack("<f", call.output.memory.read(offset + 4)[offset:])
+        assert seen == 19_001.0
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from gpu_runner.job import Job
 def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
     config.cache_clear()
+    monkeypatch.setattr(turns, "_phases", {})
     yield
     config.cache_clear()
 
@@ -67,6 +70,50 @@ def test_those_who_share_the_device_cannot_keep_out_who_wants_it_alone() -> None
     assert late.wait(5)
 
 
+def test_who_computes_for_long_makes_room_between_two_requests() -> None:
+    with turns.beside(job()):
+        turns.make_room()  # nobody wants it
+        alone = passes(turns.alone(job()))
+        assert not alone.wait(0.2)
+        turns.make_room()
+        assert alone.is_set()
+    turns.make_room()  # one who holds nothing
+
+
+def test_room_is_made_for_another_process(tmp_path: Path) -> None:
+    code = (
+        "from gpu_runner import turns\nfrom tests.gpu_runner.test_turns import job\n"
+        "print('asks', flush=True)\nwith turns.alone(job()): print('had', flush=True)\n"
+    )
+    with turns.beside(job()), subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "asks\n"
+        until = time.monotonic() + 20
+        while other.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+            turns.make_room()
+        assert other.stdout.read() == "had\n"
+
+
+def test_what_is_done_is_said_again_after_waiting() -> None:
+    said: list[str] = []
+    mine = job(said=said)
+    mine.stage("comparing")
+    with ExitStack() as held:
+        held.enter_context(turns.alone(job()))
+        threading.Timer(0.5, held.pop_all().close).start()
+        with turns.beside(mine):
+            pass
+    assert said == ["comparing", turns.WAITING, "comparing"]
+
+
+def test_one_tool_watches_at_a_time() -> None:
+    with turns.watching(job()):
+        second = passes(turns.watching(job()))
+        assert not second.wait(0.2)
+    assert second.wait(5)
+
+
 def test_waiting_is_said_costs_no_time_of_the_job_and_is_counted() -> None:
     said: list[str] = []
     mine = job(said=said)
@@ -93,7 +140,7 @@ def test_a_cancelled_job_waits_no_longer() -> None:
 
 def test_a_core_in_four_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
-    assert (turns.compilers(), turns.compile_threads()) == (4, 3)
+    assert (turns.compilers(), turns.compile_threads(), turns.compile_threads(much=True)) == (4, 3, 8)
     with ExitStack() as places:
         for _ in range(3):
             places.enter_context(turns.compiler(job()))
