@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 
+from agents.engineers.offline import statistics
 from agents.engineers.offline.coder import write_candidate
 from agents.engineers.offline.costs import Ceilings
 from agents.engineers.offline.opportunities import Way, find_ways
@@ -42,6 +43,13 @@ PROGRAMS = {
     "one dimension": program(
         "y = F.relu(self.c(F.pad(x, (4, 0))))\nreturn F.relu(x + self.d(y)), y", "torch.randn(3, 16, 70)",
         "self.c = nn.Conv1d(16, 16, 3, dilation=2)\nself.d = nn.Conv1d(16, 16, 3, padding='same')"),
+    "padded at one end": program(
+        "y = F.relu(self.c(F.pad(x, (4, 0))))\nz = self.d(F.pad(y, (0, 2))) + y[..., ::2]\n"
+        "u = self.e(F.pad(x.view(3, 16, 20, 30), (1, 0, 2, 1))).sigmoid() * 2\n"
+        "return F.relu(z), u, self.c(F.pad(x, (2, 2), value=1.0)) + 1",
+        "torch.randn(3, 16, 600)",
+        "self.c = nn.Conv1d(16, 16, 3, dilation=2)\nself.d = nn.Conv1d(16, 16, 4, stride=2)\n"
+        "self.e = nn.Conv2d(16, 6, (3, 2))"),
     "three dimensions": program(
         "return F.max_pool3d(F.hardswish(self.c(x)) * 3, 2)", "torch.randn(2, 3, 10, 12, 11)", "self.c = nn.Conv3d(3, 8, 3)"),
     "pooled and flattened": program(
@@ -67,6 +75,15 @@ PROGRAMS = {
     "batch norm of many channels": program(
         "return F.relu(self.n(self.c(x)))", "torch.randn(2, 4, 20, 20)",
         "self.c = nn.Conv2d(4, 300, 3, padding=1)\nself.n = nn.BatchNorm2d(300)"),
+    "batch norm, then a maximum": program(
+        "return self.l(F.relu(self.n(self.c(x))).amax(-1))", "torch.randn(3, 5, 1500)",
+        "self.c = nn.Conv1d(5, 24, 1)\nself.n = nn.BatchNorm1d(24, momentum=0.3)\nself.l = nn.Linear(24, 5)"),
+    "batch norm, then windows and all of it": program(
+        "y = F.relu(self.n(self.c(x)))\nz = F.silu(self.m(self.d(F.max_pool2d(y, 2))))\n"
+        "return y * 2, F.avg_pool2d(z, (2, 4)), self.o(self.d(z)).mean((2, 3))",
+        "torch.randn(3, 5, 40, 40)",
+        "self.c = nn.Conv2d(5, 24, 3, padding=1)\nself.n = nn.BatchNorm2d(24)\n"
+        "self.d = nn.Conv2d(24, 24, 1, bias=False)\nself.m = nn.BatchNorm2d(24)\nself.o = nn.BatchNorm2d(24, affine=False)"),
     "group norm and residual": program(
         "return x + F.silu(self.n(self.c(x)))", "torch.randn(3, 16, 24, 24)",
         "self.c = nn.Conv2d(16, 16, 3, padding=1)\nself.n = nn.GroupNorm(4, 16)"),
@@ -108,6 +125,7 @@ FAST_KERNELS = Ceilings(2e12, 20e12, "sm_90", 5e-6, 1e-7)
 
 
 def main() -> None:
+    statistics.LEAST = 0
     for name, source in PROGRAMS.items():
         torch.manual_seed(1)
         space: dict[str, Any] = {"__name__": "reference"}

@@ -20,11 +20,11 @@ CAPTURED, LAST = "as captured", "channels last"
 Rows = dict[tuple[str, str], dict[str, Any]]
 NAMES = (
     "pointwise after a convolution", "residual of another layout", "two results", "transposed", "one dimension",
-    "three dimensions", "pooled and flattened", "channels cut and joined", "norm of channels", "squeezed and excited",
-    "smallest of the channels", "batch norm in training", "batch norm of many channels", "group norm and residual",
-    "instance norm", "mean of a normalised volume", "softmax over channels", "norm of a sequence",
-    "softmax of few long rows", "depthwise", "depthwise in one dimension",
-    "gates of channels", "parts of channels, alone",
+    "padded at one end", "three dimensions", "pooled and flattened", "channels cut and joined", "norm of channels",
+    "squeezed and excited", "smallest of the channels", "batch norm in training", "batch norm of many channels",
+    "batch norm, then a maximum", "batch norm, then windows and all of it", "group norm and residual", "instance norm",
+    "mean of a normalised volume", "softmax over channels", "norm of a sequence", "softmax of few long rows", "depthwise",
+    "depthwise in one dimension", "gates of channels", "parts of channels, alone",
 )  # fmt: skip
 
 
@@ -63,6 +63,23 @@ def test_a_norm_of_images_is_sums_their_joining_and_pointwise_work_with_all_that
     assert source.count("for (int at = begin") == 1, "mean and variance from one reading"
 
 
+def test_what_a_norm_makes_joins_the_sums_windows_and_maxima_after_it(rows: Rows) -> None:
+    for way in (CAPTURED, LAST):
+        ops = rows["batch norm, then a maximum", way]["ops"]
+        assert ["normalised", "relu", "amax"] in ops
+        assert ["add", "_native_batch_norm_legit_functional"] in ops, "statistics alone, after the bias"
+        ops = rows["batch norm, then windows and all of it", way]["ops"]
+        for kinds in (["normalised", "relu", "max_pool2d"], ["normalised", "silu", "avg_pool2d"], ["normalised", "mean"]):
+            assert any(found[: len(kinds)] == kinds for found in ops)
+
+
+def test_zeros_around_an_operand_are_the_convolutions_own_padding(rows: Rows) -> None:
+    for way in (CAPTURED, LAST):
+        text = rows["padded at one end", way]["files"]["model_new.py"]
+        forward = text[text.index("class ModelNew") :]
+        assert forward.count("aten.pad.") == 1, "of what is padded with another number than 0"
+
+
 def test_depthwise_convolutions_are_kernels_in_every_layout_with_what_follows_them(rows: Rows) -> None:
     for way in (CAPTURED, LAST):
         assert rows["depthwise", way]["kinds"].count("depthwise") == 3
@@ -90,8 +107,11 @@ def test_what_follows_in_the_same_layout_needs_no_copy(rows: Rows) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["residual of another layout", "group norm and residual", "depthwise"])
-def test_turning_staged_and_depthwise_kernels_compile(rows: Rows, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    "name", ["residual of another layout", "group norm and residual", "batch norm, then windows and all of it", "depthwise"]
+)
+def test_turning_staged_and_depthwise_kernels_compile(rows: Rows, tmp_path: Path, name: str, architecture: str) -> None:
     for path, text in rows[name, LAST]["files"].items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -101,7 +121,7 @@ def test_turning_staged_and_depthwise_kernels_compile(rows: Rows, tmp_path: Path
         "nvcc",
         "-std=c++17",
         "--expt-relaxed-constexpr",
-        "-arch=sm_90a",
+        f"-arch={architecture}",
         "-Werror",
         "all-warnings",
         "-Xcompiler",

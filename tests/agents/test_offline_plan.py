@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from agents.blobs import MemoryBlobs
@@ -13,7 +15,17 @@ from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import NotFusible
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.planner import make_todos, regions_of
-from gpu_runner.contracts import Analysis, CandidateFiles, Graph, GraphInput, GraphNode, GraphOutput, OpCount, TensorSpec
+from gpu_runner.contracts import (
+    Analysis,
+    CandidateFiles,
+    DeviceInfo,
+    Graph,
+    GraphInput,
+    GraphNode,
+    GraphOutput,
+    OpCount,
+    TensorSpec,
+)
 from tests.agents.loop_world import SOURCE, new_state, options
 
 
@@ -101,6 +113,30 @@ def test_items_come_best_first_and_share_no_node():
     assert {r.kind for r in regions} == {"gemm", "reduce"}
     again = regions_of(Analysis(graph=g, eager_ms=30.0))[1]
     assert [r.key for r in again] == [r.key for r in regions], "a later step must find the same regions"
+
+
+def chain(x: TensorSpec) -> Graph:
+    names = ["x", "a", "b", "c", "d"]
+    return graph(*(node(new, "cos.default", ref(old), out=x) for old, new in itertools.pairwise(names)), x=x)
+
+
+def test_a_replay_is_planned_for_launches_and_not_where_its_copies_take_longer():
+    device = DeviceInfo(kind="gpu", name="a GPU", target="sm_90", bandwidth_bps=4e12, peak_flops=51e12)
+    small, _ = make_todos(Analysis(graph=chain(tensor(64, 64)), eager_ms=0.05, device=device))
+    large, _ = make_todos(Analysis(graph=chain(tensor(16384, 8192)), eager_ms=1.2, device=device))
+    assert [t.kind for t in small] == ["host"]
+    assert large == ()
+
+
+def test_another_layout_is_planned_where_it_promises_more_than_the_kernels_of_the_one_that_is_there():
+    device = DeviceInfo(kind="gpu", name="a GPU", target="sm_90", bandwidth_bps=4e12, peak_flops=51e12)
+    image, ends = tensor(64, 144, 112, 112), [[1, 1], [2, 2], [1, 1]]
+    for groups, expected in ((1, True), (144, False)):
+        weight = tensor(144, 144 // groups, 5, 5)
+        conv = node("conv", "conv2d.default", ref("x"), ref("w"), None, *ends, groups, out=image)
+        program = graph(conv, node("tanh", "tanh.default", ref("conv"), out=image), x=image, weights={"w": weight})
+        todos, _ = make_todos(Analysis(graph=program, eager_ms=3.0, device=device))
+        assert any("channels last" in t.title for t in todos) == expected
 
 
 def test_without_a_graph_the_plan_is_empty_and_says_why():

@@ -2,9 +2,9 @@
 
 Read it in this order: `graph` (questions to a captured graph), `ir`, `builder`, `rules` (ATen as values over axes), `nests`
 (which loops), `fusions`, `products` and `recurrent` (what could be one kernel), `operands`, `tiling`, `split_products`,
-`attention`, `depthwise`, `scans`, `rewrites`, `layouts` and `replay` (what a GPU can do besides), `opportunities`, `costs`,
-`planner` (the to-do list), `emit` (C++, CUDA and Python), `coder` (the files) and `decide` (the Verifier's word). All of it
-works on the graph as data, without torch.
+`attention`, `depthwise`, `scans`, `rewrites`, `padding`, `statistics`, `layouts` and `replay` (what a GPU can do besides),
+`opportunities`, `costs`, `planner` (the to-do list), `emit` (C++, CUDA and Python), `coder` (the files) and `decide` (the
+Verifier's word). All of it works on the graph as data, without torch.
 """
 
 from __future__ import annotations

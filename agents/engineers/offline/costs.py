@@ -21,15 +21,16 @@ HEAVY = frozenset(
     "exp log tanh sigmoid silu gelu erf softmax _softmax log_softmax _log_softmax logsumexp mish softplus elu pow".split()
 )
 
-SLOW_ON_GPU = frozenset({"_native_batch_norm_legit_functional", "group_norm", "instance_norm"})
+SLOW_ON_GPU = frozenset({"_native_batch_norm_legit_functional", "normalised", "group_norm", "instance_norm"})
 SCANS = frozenset({"cumsum", "cumprod"})
 ROW_RATE = 6.4e9  # bytes/s of one block of eager's norms on a GPU, which do a row each: few rows leave most of the device idle
-TENSOR_SHARE, DEPTHWISE_SHARE = 2.5, 0.2  # of the float32 rate: the library's convolutions in TF32, and depthwise ones
-DEPTHWISE_BANDWIDTH, SCAN_BANDWIDTH = 0.35, 0.35  # what these and the library's scans reach of it, as expected
+TENSOR_SHARE, DEPTHWISE_SHARE = 2.5, 0.06  # of the float32 rate: the library's convolutions in TF32, and depthwise ones
+GROUPED_LAST_SHARE = 0.1  # the library's convolutions in groups, between channels-last tensors
+DEPTHWISE_BANDWIDTH, SCAN_BANDWIDTH = 0.35, 0.42  # what small depthwise filters and the library's scans reach of it
 
 SEVERAL_PASSES = frozenset(
     "layer_norm group_norm instance_norm rms_norm softmax _softmax log_softmax _log_softmax logsumexp cross_entropy_loss var "
-    "std _native_batch_norm_legit_functional".split()
+    "std _native_batch_norm_legit_functional normalised".split()
 )
 
 
@@ -70,12 +71,22 @@ def eager_pointwise_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
         moved *= 1.5  # statistics first, results second; the second reading finds part of it in cache
     if ceilings.target != "cpu" and short(node.target) in SLOW_ON_GPU:
         moved *= 2  # its kernels reach half of the bandwidth there
+    if is_apart(view, node):
+        moved *= 0.5  # eager does both halves in one operation
     if short(node.target) == "relaid":
         moved *= 2  # its copies between layouts reach half of the bandwidth
     rate = ceilings.bandwidth * (SCAN_BANDWIDTH if ceilings.target != "cpu" and short(node.target) in SCANS else 1.0)
     if ceilings.target != "cpu" and (rows := _rows(view, node)):
         rate = min(rate, rows * ROW_RATE)
     return ceilings.call_s + max(moved / rate, _work(view, node) / (ceilings.flops / 8))
+
+
+def is_apart(view: View, node: GraphNode) -> bool:
+    """Whether it is a norm's statistics alone, or what is made with them; see `statistics`."""
+    name = short(node.target)
+    if name != "_native_batch_norm_legit_functional":
+        return name == "normalised"
+    return not any(view.nodes[u].target == "getitem" and view.nodes[u].args[1] == 0 for u in view.users[node.name])
 
 
 def _rows(view: View, node: GraphNode) -> int:
@@ -139,7 +150,9 @@ def convolution_s(view: View, node: GraphNode, ceilings: Ceilings) -> float:
     x, weight = operands
     moved = x.nbytes + weight.nbytes + out.nbytes
     depthwise = weight.shape[1] == 1 < x.shape[1]
-    work = product_flops(view, node) / (ceilings.flops * (DEPTHWISE_SHARE if depthwise else TENSOR_SHARE))
+    grouped = not node.target.startswith("aten.conv_transpose") and 1 < weight.shape[1] < x.shape[1]
+    share = DEPTHWISE_SHARE if depthwise else GROUPED_LAST_SHARE if grouped and not is_contiguous(x) else TENSOR_SHARE
+    work = product_flops(view, node) / (ceilings.flops * share)
     turned = 0 if depthwise or not is_contiguous(x) else 2 * (x.nbytes + out.nbytes)  # where channels are not last
     rate = ceilings.bandwidth * (DEPTHWISE_BANDWIDTH if depthwise else 1.0)
     return ceilings.call_s + max(work, moved / rate) + turned / ceilings.bandwidth

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s
+from agents.engineers.offline.costs import Ceilings, eager_pointwise_s, fused_s, is_apart
 from agents.engineers.offline.emit.calls import is_alias
 from agents.engineers.offline.emit.cuda_forms import settle
 from agents.engineers.offline.emit.cuda_nest import emit_cuda_nest
 from agents.engineers.offline.emit.host import Call
 from agents.engineers.offline.emit.loops import emit_nest
-from agents.engineers.offline.graph import View, short
+from agents.engineers.offline.graph import View, refs, short
 from agents.engineers.offline.ir import Nest, NotFusible
 from agents.engineers.offline.layouts import RELAID
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.regions import Region, Written
 from agents.engineers.offline.rules import RULES, VIEWS
+from agents.engineers.offline.statistics import NORMALISED
 
 MAX_NODES = 24  # a kernel that one can still read; growth is tried node by node, so this also bounds the planning time
 # Operations that gain as a kernel of their own: eager makes several passes, or uses slower mathematics.
 ALONE = frozenset(
     "layer_norm group_norm instance_norm rms_norm softmax _softmax log_softmax _log_softmax gelu silu tanh logsumexp mish "
-    "softplus elu cross_entropy_loss _native_batch_norm_legit_functional _native_batch_norm_legit_no_training relaid".split()
+    "softplus elu cross_entropy_loss _native_batch_norm_legit_functional _native_batch_norm_legit_no_training normalised "
+    "relaid".split()
 )
 NORMS = frozenset(
     "layer_norm group_norm instance_norm rms_norm _native_batch_norm_legit_functional "
-    "_native_batch_norm_legit_no_training".split()
+    "_native_batch_norm_legit_no_training normalised".split()
 )
 # Not on a CPU, whose loops would not become vectors: the choice at every point, and sums of very few neighbours.
 ON_GPU_ALONE = frozenset("cat max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d".split())
@@ -56,7 +58,7 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
             choices.append([])
         for chosen in choices:
             union = set().union({node.name}, picks, *chosen)
-            if len(union) <= MAX_NODES and view.convex(union) and _works(view, union, ceilings):
+            if len(union) <= MAX_NODES and view.convex(union) and not _joined(view, union) and _works(view, union, ceilings):
                 for group in chosen:
                     groups.remove(group)
                 groups.append(union)
@@ -69,6 +71,12 @@ def find_fusions(view: View, ceilings: Ceilings, taken: set[str]) -> list[Region
         if region is not None:
             regions.append(region)
     return regions
+
+
+def _joined(view: View, group: set[str]) -> bool:
+    """Whether statistics and what is made with them are one kernel again."""
+    made = (view.nodes[n] for n in group if view.nodes[n].target == NORMALISED)
+    return any(name in group for node in made for name in refs(list(node.args[1:3])))
 
 
 def _works(view: View, group: set[str], ceilings: Ceilings) -> bool:
@@ -110,15 +118,17 @@ def _region(view: View, ceilings: Ceilings, group: set[str]) -> Region | None:
     try:
         nest = make_nest(view, nodes)
         staged = ceilings.target != "cpu" and settle(nest) == "staged"
+        twice = staged and any(a in nest.reduced for s in nest.stores for dim in s.dims for a in dim)
     except NotFusible:
         return None
     if nest.elements < SMALLEST and len(real) < 4:
         return None
     work = [view.nodes[n] for n in real]
     eager = sum(eager_pointwise_s(view, node, ceilings) for node in work)
-    reads = (*nest.loads, *(nest.loads if staged else ()))  # for the sums, and for what is made with them
+    reads = (*nest.loads, *(nest.loads if twice else ()))  # for the sums, and for what is made with them
     ours = fused_s(view, reads, tuple(s.name for s in nest.stores), work, ceilings) + staged * 2 * FOLLOWING_S
-    if ceilings.target != "cpu" and ours > WORTHWHILE * eager:
+    # Of a norm in two, both are ours or neither: PyTorch has no operation for a half.
+    if ceilings.target != "cpu" and ours > WORTHWHILE * eager and not any(is_apart(view, node) for node in work):
         return None
     kind = "reduce" if nest.reduced or any(op in NORMS for op in ops) else "fuse"
     says = f"{', '.join(dict.fromkeys(ops))} in one pass over memory"

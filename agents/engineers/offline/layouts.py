@@ -22,8 +22,8 @@ IMAGES = frozenset(
     "max_pool2d avg_pool2d adaptive_avg_pool2d upsample_nearest2d upsample_bilinear2d cat pad constant_pad_nd".split()
 )
 SAME = frozenset(
-    "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training group_norm instance_norm softmax _softmax "
-    "log_softmax _log_softmax dropout".split()
+    "_native_batch_norm_legit_functional _native_batch_norm_legit_no_training normalised group_norm instance_norm softmax "
+    "_softmax log_softmax _log_softmax dropout".split()
 )
 FOLDING = frozenset("mean sum amax amin var std linalg_vector_norm logsumexp".split())
 

@@ -14,6 +14,7 @@ from agents.engineers.offline.depthwise import find_depthwise
 from agents.engineers.offline.fusions import find_fusions
 from agents.engineers.offline.graph import View, short
 from agents.engineers.offline.layouts import CONVOLUTIONS, with_biases_apart, with_channels_last
+from agents.engineers.offline.padding import with_padding_inside
 from agents.engineers.offline.products import find_products
 from agents.engineers.offline.recurrent import find_recurrent
 from agents.engineers.offline.regions import LAYOUT, REPLAY, Region
@@ -21,6 +22,7 @@ from agents.engineers.offline.replay import find_replay
 from agents.engineers.offline.rewrites import with_biases_after_cuts, with_gates_apart
 from agents.engineers.offline.scans import find_scans
 from agents.engineers.offline.split_products import find_split_products
+from agents.engineers.offline.statistics import with_statistics_apart
 from gpu_runner.contracts import Graph
 
 ON_CPU = (find_recurrent, find_products, find_fusions)
@@ -41,7 +43,8 @@ def find_ways(graph: Graph, ceilings: Ceilings) -> tuple[Way, ...]:
     if ceilings.target == "cpu":
         view = View(graph)
         return (Way(view, tuple(find_regions(view, ceilings))),)
-    apart = with_biases_after_cuts(with_biases_apart(with_gates_apart(graph)))
+    apart = with_padding_inside(with_biases_apart(with_gates_apart(graph)))
+    apart = with_statistics_apart(with_biases_after_cuts(apart))
     first = Way(View(apart), tuple(find_regions(View(apart), ceilings)))
     turned = with_channels_last(apart)
     if turned is None:

@@ -15,6 +15,7 @@ from agents.state import Todo
 from gpu_runner.contracts import Analysis, Graph, canonical_json
 
 SMALLEST_GAIN = 0.005  # of the whole forward: below this an item is not worth an attempt
+NEARLY = 0.9  # of what kernels gain on the program as captured: what another layout must promise, in their place
 
 # kind of region: (kind of todo, title for one, title for several)
 TITLES = {
@@ -146,7 +147,8 @@ def make_todos(analysis: Analysis, found: Diagnosis | None = None) -> tuple[tupl
         todos.append((gain, _todo(view, kind, members, gain, total, found)))
     for way in ways[1:]:
         whole, keys = way.regions[0], [r.key for r in way.regions if r.kind != REPLAY]
-        if whole.gain_s >= SMALLEST_GAIN * total:
+        captured = sum(r.gain_s for r in regions if r.kind != REPLAY)
+        if whole.gain_s >= max(SMALLEST_GAIN * total, NEARLY * captured):
             todo = _todo(way.view, whole.kind, [whole], whole.gain_s, total, found)
             todos.append((whole.gain_s, todo.model_copy(update={"data": {"regions": keys}})))
     todos.sort(key=lambda pair: -pair[0])

@@ -8,6 +8,7 @@ from typing import Any
 from agents.engineers.offline.builder import argument
 from agents.engineers.offline.graph import is_contiguous, short
 from agents.engineers.offline.layouts import RELAID, is_channels_last
+from agents.engineers.offline.statistics import NORMALISED
 from gpu_runner.contracts import GraphNode
 
 Name = Callable[[str], str]
@@ -77,8 +78,19 @@ def _relaid(node: GraphNode, name: Name) -> str:
     return f"{text}.as_strided({spec.shape}, {spec.stride})" if 1 in spec.shape else text
 
 
+def _normalised(node: GraphNode, name: Name) -> str:
+    """With the mean and the scale of each channel, after a bias that was not yet added."""
+    x, mean, scale, weight, bias, before = (None if a is None else python(a, name) for a in node.args)
+    assert node.out[0] is not None
+    column = f".view{(-1, *[1] * (len(node.out[0].shape) - 2))}"
+    text = f"({x if before is None else f'({x} + {before})'} - {mean}{column}) * {scale}{column}"
+    text += f" * {weight}{column}" if weight else ""
+    return f"({text}{f' + {bias}{column}' if bias else ''})"
+
+
 _CALLS: dict[str, Callable[[GraphNode, Name], str]] = {
     RELAID: _relaid,
+    NORMALISED: _normalised,
     "aten.linear.default": _function("F.linear"),
     "aten.conv2d.default": _function("F.conv2d"),
     "aten.matmul.default": _function("torch.matmul"),

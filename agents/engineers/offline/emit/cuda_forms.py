@@ -12,6 +12,7 @@ from agents.engineers.offline.nests import merge, tail_reductions
 Form = Literal["points", "turned", "warps", "blocks", "columns", "staged"]
 WARP_ROW = 1024  # numbers of a row up to which a warp is enough
 FEWEST_ROWS, FEWEST_COLUMNS = 528, 8192  # below, most of the device would wait for a few
+LONG_COLUMN, FEWER_COLUMNS = 1024, 131072  # of longer columns: as many, or threads wait for their own loads
 LONG_ROW = 4096  # numbers of a row from which several blocks can share it
 WINDOW = (
     32  # numbers up to which they are one thread's, however they lie: neighbouring threads find the rest of a line in cache
@@ -35,7 +36,8 @@ def settle(nest: Nest) -> Form:
     if length <= WINDOW and rows * columns >= FEWEST_COLUMNS and _lie_alike(nest):
         return "columns"
     few = rows * columns < FEWEST_COLUMNS if nest.kept else rows < FEWEST_ROWS and length >= LONG_ROW
-    if turn_of(nest) is not None or (few and length > SHORT_ROW):
+    waits = nest.kept and not tails and length > LONG_COLUMN and rows * columns < FEWER_COLUMNS
+    if turn_of(nest) is not None or waits or (few and length > SHORT_ROW):
         if tails:
             raise NotFusible("too few sums for the threads of a GPU, and one number out of all of them")
         if length <= (WARP_ROW if _by_rows(nest) else SHORT_ROW):

@@ -38,7 +38,7 @@ class SumsEmitter(CudaEmitter):
 
     def scratch(self, launch: Launch) -> list[tuple[str, str, int]]:
         parts = ("double", "parts", len(self.reduces) * self.shares * self.cells)
-        return [parts, ("float", "cells", len(self.known) * self.cells)]
+        return [parts, ("float", "cells", len(self.known) * self.cells)] if self.known else [parts]
 
     def says(self, launch: Launch) -> str:
         sums = f"{self.cells} sums of {self.length} numbers each" if self.cells > 1 else f"a sum of {self.length} numbers"

@@ -208,7 +208,20 @@ def _batch_norm_train(b: Builder, node: GraphNode) -> tuple[Value | None, ...]:
     def moved(old: Any, new: Value) -> Value:
         return b.call("add", b.call("mul", b.get(old), 1.0 - momentum), b.call("mul", new, float(momentum)))
 
-    return (y, None, None, moved(running_mean, b.view_as(mean, flat)), moved(running_var, unbiased))
+    kept = (b.view_as(mean, flat), b.view_as(scale, flat))
+    return (y, *kept, moved(running_mean, kept[0]), moved(running_var, unbiased))
+
+
+@rule("normalised")
+def _normalised(b: Builder, node: GraphNode) -> Value:
+    """What a BatchNorm makes with the mean and the scale of each channel, after a bias that was not yet added."""
+    x = b.get(node.args[0])
+    rank = len(x.dims)
+    mean, scale, weight, bias, before = node.args[1:6]
+    if before is not None:
+        x = b.call("add", x, b.get(before))
+    y = b.call("mul", b.call("sub", x, _per_channel(b, b.get(mean), rank)), _per_channel(b, b.get(scale), rank))
+    return _affine(b, y, weight, bias, lambda w: _per_channel(b, w, rank))
 
 
 @rule("softmax", "_softmax")
