@@ -15,6 +15,7 @@ from agents.engineers.offline.graph import View
 from agents.engineers.offline.ir import NotFusible
 from agents.engineers.offline.nests import make_nest
 from agents.engineers.offline.planner import make_todos, regions_of
+from agents.engineers.offline.statistics import with_statistics_apart
 from gpu_runner.contracts import (
     Analysis,
     CandidateFiles,
@@ -137,6 +138,20 @@ def test_another_layout_is_planned_where_it_promises_more_than_the_kernels_of_th
         program = graph(conv, node("tanh", "tanh.default", ref("conv"), out=image), x=image, weights={"w": weight})
         todos, _ = make_todos(Analysis(graph=program, eager_ms=3.0, device=device))
         assert any("channels last" in t.title for t in todos) == expected
+
+
+@pytest.mark.parametrize(("window", "step", "apart"), [([2, 2], [2, 2], True), ([2, 2], [], True), ([3, 3], [2, 2], False)])
+def test_a_norm_is_taken_apart_only_before_what_can_be_one_with_it(window: list[int], step: list[int], apart: bool):
+    image, channels = tensor(16, 32, 96, 96), tensor(32)
+    norm = GraphNode(
+        name="norm", target="aten._native_batch_norm_legit_functional.default", single=False,
+        args=(ref("x"), ref("w"), ref("w"), ref("w"), ref("w"), True, 0.1, 1e-5), out=(image, *[channels] * 4),
+    )  # fmt: skip
+    result = GraphNode(name="result", target="getitem", args=(ref("norm"), 0), out=(image,))
+    pooled = node("pooled", "max_pool2d.default", ref("result"), window, step, out=tensor(16, 32, 48, 48))
+    program = graph(norm, result, pooled, x=image, weights={"w": channels})
+    made = {n.name: n.target for n in with_statistics_apart(program).nodes}
+    assert made["result"] == ("normalised" if apart else "getitem")
 
 
 def test_without_a_graph_the_plan_is_empty_and_says_why():

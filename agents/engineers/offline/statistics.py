@@ -7,6 +7,7 @@ left of the norm's node makes mean, scale and running statistics alone; `normali
 
 from __future__ import annotations
 
+from agents.engineers.offline.builder import argument
 from agents.engineers.offline.graph import is_dense, ref, short
 from agents.engineers.offline.rules import POINTWISE
 from gpu_runner.contracts import Graph, GraphNode
@@ -15,10 +16,8 @@ NORM = "_native_batch_norm_legit_functional"
 NORMALISED = "normalised"
 LEAST = 1 << 22  # numbers of a norm's result: what is saved must be more than one more call
 # What makes one number of many, each of which is needed once.
-FOLDS = frozenset(
-    "amax amin mean sum adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d max_pool1d max_pool2d max_pool3d "
-    "avg_pool1d avg_pool2d avg_pool3d".split()
-)
+FOLDS = frozenset("amax amin mean sum adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d".split())
+WINDOWS = frozenset("max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d".split())
 
 
 def with_statistics_apart(graph: Graph) -> Graph:
@@ -81,16 +80,24 @@ def _of_sums(
     return sums, {"ref": column.name}
 
 
+def _side_by_side(node: GraphNode) -> bool:
+    """Whether it is pooling over windows that neither overlap nor reach over an edge."""
+    if short(node.target) not in WINDOWS:
+        return False
+    window, step, padding = (argument(node, k, "", usual) for k, usual in ((1, []), (2, []), (3, 0)))
+    return step in ([], window) and not (any(padding) if isinstance(padding, (list, tuple)) else padding)
+
+
 def _folded(name: str, users: dict[str, list[GraphNode]], returned: set[str | None]) -> bool:
     """Whether windows, or pointwise work that nothing else needs and then a sum, come next."""
     while True:
         after = users.get(name, [])
-        if any("_pool" in n.target and short(n.target) in FOLDS and not short(n.target).startswith("adaptive") for n in after):
+        if any(_side_by_side(n) for n in after):
             return True
         if len(after) != 1 or name in returned:
             return False
         if short(after[0].target) in FOLDS:
-            return True
+            return not short(after[0].target).startswith("adaptive") or all(n == 1 for n in after[0].args[1])
         if short(after[0].target) not in POINTWISE:
             return False
         name = after[0].name
