@@ -50,7 +50,6 @@ class Ahead:
         while True:
             with suppress(Unfinished):
                 if self._future.exception(timeout=_LOOK_S) is not None:
-                    self.stop()
                     return None
                 break
             if job.cancelled():
@@ -63,10 +62,11 @@ class Ahead:
 
     def stop(self) -> None:
         """End it, and wait for its end. Its processes are the session's."""
+        cancelled = not self._future.done()
         self._stopped.set()
         error = self._future.exception()
-        if error is not None and not isinstance(error, Cancelled):
-            log.warning("the baselines could not be compiled in the background: %s", error)
+        if error is not None and not (isinstance(error, Cancelled) and cancelled):
+            log.error("the baselines could not be compiled in the background", exc_info=error)
 
 
 def begin(job: Job, task: AnalyseTask, report: Analysis, session: Session) -> None:
@@ -89,9 +89,10 @@ def end(session: Session, keep: str = "") -> None:
 
 def taken(job: Job, source: Source, session: Session, modes: Sequence[str]) -> Compiled | None:
     """What was compiled ahead, once it is done; None where nothing was. Raises Cancelled."""
-    one = session.background.pop(session.key(job, source), None)
-    if isinstance(one, Ahead) and one.modes == tuple(modes):
-        return one.result(job)
-    if one is not None:
+    program = session.key(job, source)
+    one = session.background.pop(program, None)
+    made = one.result(job) if isinstance(one, Ahead) and one.modes == tuple(modes) else None
+    if one is not None and made is None:
         one.stop()
-    return None
+        session.forget_modes(program)  # what broke off may have left a process that has ended
+    return made

@@ -163,6 +163,8 @@ class Session:
         key = program, arm
         with self._lock:
             peer = self._references.pop(key, None)
+            if peer is not None and peer.sandbox.closed:  # ended by a task that was broken off
+                peer = None
             if peer is None:
                 # Only other programs make room: every arm of this one may be under measurement.
                 others = list(dict.fromkeys(name for name, _ in self._references if name != program))

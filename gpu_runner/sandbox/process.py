@@ -206,6 +206,11 @@ class Sandbox:
             if not self._closed:
                 self._launched.keeper.wait(_EMPTY_S)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has been given back: nothing can be asked of it any more."""
+        return self._closed
+
     def close(self) -> None:
         """Ends it as `kill` does and gives back everything it held. Not while another thread waits in `request`."""
         self._launched.keeper.stop()

@@ -129,7 +129,19 @@ def test_where_it_breaks_the_timing_compiles_for_itself(session: Slow, caplog: p
     session.go.set()
     ahead.begin(job(), TASK, Analysis(), session)
     assert ahead.taken(job(), TASK.source, session, ALL) is None
-    assert "No memory." in caplog.text
+    assert caplog.text.count("No memory.") == 1
+    assert not session._references, "what broke off may have ended: the timing starts its own"
     session.trouble = None
     ahead.begin(job(), TASK, Analysis(), session)
     assert ahead.taken(job(), TASK.source, session, ALL[:1]) is None, "other modes than those that are asked for"
+
+
+def test_a_process_that_was_ended_is_started_anew() -> None:
+    own = Job("cpu", Limits(), Mode.EVAL, Precision.AS_REFERENCE, lambda p: None, lambda: False)
+    with Session() as kept:
+        first = kept.reference(own, TASK.source)
+        assert kept.reference(own, TASK.source) is first
+        first.close()  # as a task does that is broken off in the middle of a question
+        second = kept.reference(own, TASK.source)
+        assert second is not first
+        assert second.facts["entry"] == "Model"
