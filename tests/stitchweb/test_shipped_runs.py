@@ -51,6 +51,10 @@ def opens(run: Run, world: World) -> str:
     return html
 
 
+def test_runs_are_shipped() -> None:
+    assert SHIPPED
+
+
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
 def test_a_shipped_run_is_shown_whole(folder: Path, world: World) -> None:
     result = json.loads((folder / "result.json").read_text())
