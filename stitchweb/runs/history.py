@@ -21,12 +21,18 @@ def last_seq(run_id: int) -> int:
     return Run.objects.filter(pk=run_id).values_list("last_seq", flat=True).first() or 0
 
 
-def view_of(run_id: int, upto: int | None = None) -> View:
-    """The fold of the run's events, up to and with `upto`, by default all. Two queries and one per further page of events."""
-    view = View()
-    snapshot = Snapshot.objects.filter(run_id=run_id).first()
+def view_of(run_id: int, upto: int | None = None, marks: dict[int, View] | None = None) -> View:
+    """The fold of the run's events, up to and with `upto`, by default all. Two queries and one per further page of events.
+
+    `marks`: folds by their last event. The nearest one is where it begins, and those that it comes through are added.
+    """
+    view, marks = View(), {} if marks is None else marks
+    known = max((seq for seq in marks if upto is None or seq <= upto), default=0)
+    snapshot = Snapshot.objects.filter(run_id=run_id, seq__gt=known).first()
     if snapshot and (upto is None or snapshot.seq <= upto):
-        view = View.model_validate(snapshot.view)
+        view = marks[snapshot.seq] = View.model_validate(snapshot.view)
+    elif known:
+        view = marks[known]
     while True:
         limit = PAGE if upto is None else min(PAGE, upto - view.seq)
         events = events_after(run_id, view.seq, limit) if limit > 0 else []
@@ -34,6 +40,7 @@ def view_of(run_id: int, upto: int | None = None) -> View:
             view = fold_all(view, events)
         if len(events) < PAGE:
             return view
+        marks[view.seq] = view
 
 
 def refresh_snapshot(run: Run) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -51,6 +52,10 @@ class Reader:
         self.watchers = 0
         self._batches: OrderedDict[int, Batch] = OrderedDict()
         self._views: OrderedDict[int, View] = OrderedDict()
+        # Pages that come back after a restart are all at another event, most of them before the newest snapshot. To fold a long
+        # run from its beginning for each of them would keep a process busy for minutes, so what was folded once stays.
+        self._marks: dict[int, View] = {}
+        self._folding = threading.Lock()
         self._reads: dict[int, asyncio.Task[Batch | None]] = {}
         self._bell = asyncio.Event()
         self._known = self._rung = -1  # the last event that we know of, and the last that watchers were told of
@@ -154,7 +159,9 @@ class Reader:
             events.append(event)
         if not events:
             return None
-        before = before if before is not None else view_of(self.run_id, upto=seq)
+        if before is None:
+            with self._folding:
+                before = view_of(self.run_id, seq, self._marks)
         after = fold_all(before, events)
         html = fragments(self.run_id, before, after, events, RunBlobs(self.run_id))
         if events[-1].at >= self._since:
