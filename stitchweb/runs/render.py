@@ -108,7 +108,7 @@ class RunRenderer:
         moved = panels.focus_of(before) != panels.focus_of(after)
         if moved:
             parts.append(self.focus(after))
-        for cid in (panels.REFERENCE, *before.candidates):
+        for cid in (panels.REFERENCE, *_touched(before, after)):
             for name, panel in CANDIDATE_PANELS.items():
                 if (picked := panel.pick(after, cid)) != panel.pick(before, cid):
                     parts.append(self._render(panel, f"{name}-{cid}", picked, {}))
@@ -122,6 +122,25 @@ class RunRenderer:
 
     def _template(self, name: str, context: dict[str, Any]) -> SafeString:
         return mark_safe(render_to_string(name, {"run": self.pk, **context}).strip())  # noqa: S308  a rendered template
+
+
+def _touched(before: View, after: View) -> list[str]:
+    """The candidates of `before` whose panels may have changed: those of which something is another object by now, of all
+    that the panels of a candidate pick. A fold makes new objects of what changes alone, so this is quick where there are
+    hundreds."""
+
+    def common(view: View) -> tuple[object, ...]:
+        shared = (view.header, view.analysis, view.reference_timing, view.replays, view.profiles.get(panels.REFERENCE))
+        return (view.best, view.status.status, *map(id, shared))
+
+    def own(view: View, cid: str) -> tuple[int, ...]:
+        candidate = view.candidates[cid]
+        parent = view.candidates.get(candidate.parent or "")
+        return tuple(map(id, (candidate, parent, *(of.get(cid) for of in (view.live_rows, view.live_timing, view.profiles)))))
+
+    if common(before) != common(after):
+        return list(before.candidates)
+    return [cid for cid in before.candidates if own(before, cid) != own(after, cid)]
 
 
 def fragments(pk: int, before: View, after: View, events: Sequence[Event], blobs: Blobs) -> str:

@@ -53,6 +53,16 @@ def test_a_page_that_applied_every_batch_equals_a_page_loaded_now(step: int) -> 
             assert comparable(page, end) == comparable(page_at(end), end), f"differs after event {end}: {EVENTS[end - 1].kind}"
 
 
+def test_a_fold_that_goes_on_tells_the_same_as_one_from_the_beginning() -> None:
+    """What a fold left as it was is not even looked at, which must hide nothing."""
+    before, step = fold_all(View(), EVENTS[:9]), 3
+    for start in range(9, len(EVENTS), step):
+        end = min(start + step, len(EVENTS))
+        after = fold_all(before, EVENTS[start:end])
+        assert fragments(41, before, after, EVENTS[start:end], BLOBS) == between(start, end)
+        before = after
+
+
 def test_a_page_pinned_to_a_candidate_keeps_showing_it_and_stays_current() -> None:
     born = next(i for i, e in enumerate(EVENTS, 1) if e.kind == "candidate.changed" and e.payload["id"] == "c3")
     page = page_at(born, "c3")
