@@ -9,6 +9,7 @@ from typing import Any
 TASK = "gpu_runner.perform"
 PRESENT_EVERY_S = 10.0  # a runner says this often that it is there, and learns whether it is to take jobs
 AGENTS_QUEUE = "agents"
+BUILD_QUEUE = "build.cuda"  # of hosts that have nvcc and need no device
 PRIORITY = b"\x06\x16"  # between a queue's name and a priority, in the names of the lists behind it
 # What Celery's worker says to the broker: found by running one with none of them and reading the broker's own log of refusals.
 COMMANDS = (

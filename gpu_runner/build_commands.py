@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from gpu_runner.config import config
@@ -113,16 +115,22 @@ def _architecture(target: str) -> tuple[str, ...]:
 
 
 def key(candidate: CandidateFiles, target: str, sanitizer: str = "") -> str:
-    """What the library depends on: sources, headers, flags, target, compilers and, for `-march=native`, this processor."""
+    """What the library depends on: sources, headers, flags, target, compilers, and what of this machine goes into it.
+
+    That is the processor for `-march=native`, else its kind; and torch where CUDA's libraries are linked, which come with it.
+    So two hosts with the same compilers have the same key, and either may use what the other built.
+    """
     sources = {path: text for path, text in candidate.files.items() if path.startswith("kernels/")}
     made = plan(candidate, target, sanitizer=sanitizer)
+    native = any("-march=native" in command for _, command in made.compile)
     compilers = {made.link[0], *(command[0] for _, command in made.compile)}
     return digest(
         {
             "sources": sources,
             "commands": [made.compile, made.link, made.libraries],
             "compilers": {name: compiler_version(name) for name in sorted(compilers)},
-            "processor": processor_features(),
+            "processor": processor_features() if native else platform.machine(),
+            "torch": torch_version() if made.libraries else "",
         }
     )
 
@@ -135,6 +143,15 @@ def compiler_version(name: str) -> str:
         return ""
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
     return answer.stdout.strip()
+
+
+@lru_cache(maxsize=1)
+def torch_version() -> str:
+    """The installed torch, or an empty text: read from its package, not imported."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpu_runner import ceilings
-from gpu_runner.build_commands import compiler_version
+from gpu_runner.build_commands import compiler_version, torch_version
 from gpu_runner.config import config
 from gpu_runner.contracts import DeviceInfo
 from gpu_runner.hands import HandsError
@@ -92,16 +92,6 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-@lru_cache(maxsize=8)
-def _torch_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return ""
-
-
 def device_info(target: str) -> DeviceInfo:
     """The device behind `target`, with versions and the ceilings measured so far."""
     info = _described(target)
@@ -114,12 +104,12 @@ def _described(target: str) -> DeviceInfo:
     if target == "cpu":
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
         return DeviceInfo(
-            kind="cpu", name=cpu_name(), target=target, cores=settings.threads, memory_mib=memory, torch=_torch_version(),
+            kind="cpu", name=cpu_name(), target=target, cores=settings.threads, memory_mib=memory, torch=torch_version(),
             compiler=_first_line(compiler_version(settings.cxx)), sandbox=settings.sandbox,
         )  # fmt: skip
     gpu = _gpu()
     name, _, memory, driver = gpu or ("unknown", target, 0, "")
     return DeviceInfo(
-        kind="gpu", name=name, target=target, memory_mib=memory or None, torch=_torch_version(), driver=driver,
+        kind="gpu", name=name, target=target, memory_mib=memory or None, torch=torch_version(), driver=driver,
         compiler=_first_line(compiler_version(settings.nvcc)), sandbox=settings.sandbox,
     )  # fmt: skip

@@ -15,13 +15,17 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gpu_runner.contracts import Progress
+from gpu_runner.contracts import Progress, digest
 
 log = logging.getLogger(__name__)
+Said = TypeVar("Said")
 
 FLUSH_S = 0.1  # at most ten batches a second
 HEARTBEAT_S = 1.0  # a batch goes out this often even when there is nothing to say: it renews the lease and brings a cancel
@@ -31,6 +35,7 @@ MAX_BUFFERED = 2000  # progress messages kept while the web process is away
 MAX_LOG = 64 * 1024  # characters of one stream kept in one message
 MAX_BATCH = 200
 CLAIM_PATIENCE_S = 300.0
+FILE_PATIENCE_S = 60.0  # that a file beside a report, in either direction, is tried again
 MAX_FAILED = 12  # answers of 500 to one report, about a minute and a half: longer than a database is busy
 
 
@@ -132,6 +137,8 @@ class JobClient:
         self.cancelled = threading.Event()
         self.gone = False
         self.refused = False
+        self.keeps = False  # the site wants the library that this job builds
+        self.library: dict[str, Any] | None = None  # what another host built for this job's candidate, as `contracts.Library`
 
     def claim(self) -> bool:
         """Take the job. False when it is not to be had (done, cancelled, or claimed by a living runner)."""
@@ -151,6 +158,7 @@ class JobClient:
                 pause = min(2 * pause, MAX_PAUSE_S)
                 continue
             self._claim = str(answer["claim"])
+            self.keeps, self.library = answer.get("keeps") is True, answer.get("library")
             self._thread = threading.Thread(target=self._send_loop, name="progress", daemon=True)
             self._thread.start()
             return True
@@ -199,8 +207,40 @@ class JobClient:
                 pause = min(2 * pause, MAX_PAUSE_S)
 
     def artifact(self, name: str, data: bytes) -> None:
-        """Store a file beside the report. Sent once; OSError when the endpoint does not take it."""
-        self._post(f"artifacts/{name}", data)
+        """Store a file beside the report, with its digest. OSError when the endpoint does not take it within a minute; Gone."""
+        self._patiently(lambda: self._post(f"artifacts/{name}", data))
+
+    def built(self, limit: int) -> bytes:
+        """The bytes of `library`, unchecked. OSError when they do not come within a minute, or are more than `limit`; Gone."""
+        request = urllib.request.Request(f"{self._base}/library", headers=self._headers() | {"X-Claim": self._claim})  # noqa: S310
+
+        def fetch() -> bytes:
+            try:
+                with self._opened(request) as response:
+                    return bytes(response.read(limit + 1))
+            except Gone as gone:
+                if gone.status == 404:
+                    raise FileNotFoundError("the site has it no more") from gone
+                raise
+
+        data = self._patiently(fetch)
+        if len(data) > limit:
+            raise OSError(f"it has more than {limit} bytes")
+        return data
+
+    def _patiently(self, ask: Callable[[], Said]) -> Said:
+        """What is answered. Tried again while the site is away; not after it has refused."""
+        deadline, pause = time.monotonic() + FILE_PATIENCE_S, 0.2
+        while True:
+            try:
+                return ask()
+            except OSError as trouble:
+                final = isinstance(trouble, urllib.error.HTTPError) and trouble.code in (400, 413)
+                final = final or isinstance(trouble, FileNotFoundError)
+                if final or self.cancelled.is_set() or time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_S)
 
     def close(self) -> None:
         """End the sender thread. What is unsent is dropped."""
@@ -262,19 +302,29 @@ class JobClient:
     def _post(self, action: str, body: dict[str, Any] | bytes) -> dict[str, Any]:
         """POST and answer. Gone for a final no; OSError (as urllib raises) for everything worth another try."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers = self._headers() | {"Content-Type": "application/json"}
         if action == "claim":
             headers["X-Runner-Secret"] = self._secret
         if isinstance(body, bytes):
-            headers |= {"Content-Type": "application/octet-stream", "X-Claim": self._claim}
+            headers |= {"Content-Type": "application/octet-stream", "X-Claim": self._claim, "X-Sha256": digest(body)}
         request = urllib.request.Request(f"{self._base}/{action}", data=data, headers=headers, method="POST")  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310  the address is ours
+            with self._opened(request) as response:
                 answer = json.loads(response.read() or b"{}")
                 return answer if isinstance(answer, dict) else {}
-        except urllib.error.HTTPError as error:
-            if error.code in (401, 403, 404, 409, 410, 423):
-                raise Gone(f"{self._base}/{action} answered {error.code}", error.code) from error
-            raise
         except ValueError as error:
             raise OSError(f"{self._base}/{action} did not answer in JSON") from error
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}"}
+
+    @contextmanager
+    def _opened(self, request: urllib.request.Request) -> Iterator[HTTPResponse]:
+        """The answer to a request. Gone for a final no."""
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310  the address is ours
+                yield response
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 403, 404, 409, 410, 423):
+                raise Gone(f"{request.full_url} answered {error.code}", error.code) from error
+            raise

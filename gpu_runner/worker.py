@@ -25,13 +25,15 @@ from celery.signals import worker_process_init
 from kombu.entity import Exchange, Queue
 from pydantic import TypeAdapter, ValidationError
 
-from gpu_runner.broker import PRESENT_EVERY_S, TASK, celery_settings
+from gpu_runner import libraries
+from gpu_runner.broker import BUILD_QUEUE, PRESENT_EVERY_S, TASK, celery_settings
+from gpu_runner.build_commands import compiler_version
 from gpu_runner.config import config
-from gpu_runner.contracts import Progress, Task
+from gpu_runner.contracts import BuildReport, Progress, Task
 from gpu_runner.device import device_info, device_of
 from gpu_runner.hands import Cancelled, Hands, HandsError
 from gpu_runner.local import LocalHands
-from gpu_runner.remote import Account, JobClient, NotTaken, present
+from gpu_runner.remote import Account, Gone, JobClient, NotTaken, present
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +80,15 @@ _board = _Board()
 
 @worker_process_init.connect
 def _begin(**_: object) -> None:
-    """In the process that works: it ends with the one that takes messages, and has sandboxes ready before the first job."""
+    """In the process that works: it ends with the one that takes messages, and has sandboxes ready before the first job.
+
+    Builds need no torch, and a host for builds alone may have none.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
-        hands().warm()
+        if set(app.conf["runner_account"].queues) != {BUILD_QUEUE}:
+            hands().warm()
         _board.unwell("")
     except HandsError as trouble:  # each job will say so to the person who waits for it
         _board.unwell(str(trouble))
@@ -118,8 +124,13 @@ def work(task: dict[str, Any], client: JobClient, with_hands: Hands, began: floa
         client.say(progress)
 
     try:
-        report = with_hands.perform(_TASK.validate_python(task), say, client.cancelled.is_set).model_dump(mode="json")
-    except Cancelled:
+        order = _TASK.validate_python(task)
+        libraries.take_over(client, order, say)
+        done = with_hands.perform(order, say, client.cancelled.is_set)
+        if isinstance(done, BuildReport):
+            libraries.hand_over(client, done)
+        report = done.model_dump(mode="json")
+    except (Cancelled, Gone):
         error = "The job was cancelled."
     except HandsError as trouble:
         error = str(trouble)
@@ -198,7 +209,14 @@ class Takes(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no typ
 
 def about(queues: Sequence[str]) -> tuple[dict[str, Any], str]:
     """What this machine is: the device behind the first target that it serves, with driver and versions. And why it cannot
-    serve that; empty where it can."""
+    serve that; empty where it can. A host for builds needs nvcc, and its release is what is said of it."""
+    nvcc = config().nvcc
+    if BUILD_QUEUE in queues and not compiler_version(nvcc):
+        lacks = f"Builds for CUDA need the compiler {nvcc}, which was not found on this runner; install it, or set RUNNER_NVCC."
+        return device_info("cpu").model_dump(mode="json"), lacks
+    if set(queues) == {BUILD_QUEUE}:
+        release = compiler_version(nvcc).splitlines()[-1]
+        return device_info("cpu").model_copy(update={"compiler": release}).model_dump(mode="json"), ""
     targets = [queue.removeprefix("run.") for queue in queues if queue.startswith("run.")]
     target = targets[0] if targets else "cpu"
     try:

@@ -111,6 +111,14 @@ class BuildReport(Contract):
     device: DeviceInfo | None = None
 
 
+class Library(Contract):
+    """A built library that another host may use in place of a build of its own: the digest of its bytes, and the report of its
+    build, whose `artifact` says what it was made from and with."""
+
+    sha256: str
+    report: BuildReport
+
+
 class Replay(Contract):
     """What is needed to make one draw of a check again: the same inputs, weights and memory, compared in the same way.
 

@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 ADVANCE = "stitchweb.advance"
 THINK = "stitchweb.think"  # one step of a round
 AGENTS_QUEUE = broker.AGENTS_QUEUE
+BUILD_QUEUE = broker.BUILD_QUEUE
 
 
 def runner_queue(target: str) -> str:

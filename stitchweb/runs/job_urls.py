@@ -11,4 +11,5 @@ urlpatterns = [
     path("<int:pk>/progress", jobs.progress, name="job-progress"),
     path("<int:pk>/report", jobs.report, name="job-report"),
     path("<int:pk>/artifacts/<str:name>", jobs.artifact, name="job-artifact"),
+    path("<int:pk>/library", jobs.library, name="job-library"),
 ]

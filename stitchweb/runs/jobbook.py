@@ -53,7 +53,7 @@ def create_for_step(run: Run, step: Step, task: Task | None) -> Job:
         run=run,
         step=step.index,
         kind=step.kind,
-        queue=dispatch.runner_queue(task.target) if task else dispatch.AGENTS_QUEUE,
+        queue=runners.queue_for(task) if task else dispatch.AGENTS_QUEUE,
         candidate=step.candidate or "",
         task=task.model_dump(mode="json") if task else {},
     )
@@ -77,7 +77,7 @@ def lend(run_id: int, step: Step, task: Task, used: Collection[int]) -> Job:
     for job in known:
         if job.task == wanted and job.state != JobState.FAILED:
             return job
-    queue = dispatch.runner_queue(task.target)
+    queue = runners.queue_for(task)
     job = Job.objects.create(run=run, within=step.index, kind=task.kind, queue=queue, task=wanted)
     send_on_commit(job)
     if why := why_waiting(job, runners.there()):
@@ -96,7 +96,7 @@ def create_replay(run: Run, candidate: str, task: CheckTask, by: str) -> Job:
     job = Job.objects.create(
         run=run,
         kind=task.kind,
-        queue=dispatch.runner_queue(task.target),
+        queue=runners.queue_for(task),
         candidate=candidate,
         task=task.model_dump(mode="json"),
     )
@@ -107,7 +107,7 @@ def create_replay(run: Run, candidate: str, task: CheckTask, by: str) -> Job:
 
 def create_trial(revision: Revision, task: CheckTask) -> Job:
     """The job that checks texts which belong to no run. Its report stays in the row; sent on commit."""
-    queue = dispatch.runner_queue(task.target)
+    queue = runners.queue_for(task)
     job = Job.objects.create(revision=revision, kind=task.kind, queue=queue, task=task.model_dump(mode="json"))
     send_on_commit(job)
     return job
@@ -135,9 +135,8 @@ def create_analysis(revision: Revision) -> Job:
     """Ask what a revision is, before any run. The answer is kept in `revision.analysis`."""
     task = AnalyseTask(target="cpu", source=revision.source, protocol=PROTOCOLS["strict"])
     with transaction.atomic():
-        job = Job.objects.create(
-            revision=revision, kind="analyse", queue=dispatch.runner_queue("cpu"), task=task.model_dump(mode="json")
-        )
+        queue = runners.queue_for(task)
+        job = Job.objects.create(revision=revision, kind="analyse", queue=queue, task=task.model_dump(mode="json"))
         Revision.objects.filter(pk=revision.pk).update(analysis_state=AnalysisState.QUEUED, analysis_error="")
         send_on_commit(job)
     return job

@@ -16,13 +16,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.base import ContentFile
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from stitchweb.core.logs import about
 from stitchweb.core.tracing import span
-from stitchweb.runs import hosts, jobbook
+from stitchweb.runs import hosts, jobbook, libraries
 from stitchweb.runs.models import Artifact, Job, JobState
 
 MAX_BODY = 32 * 1024 * 1024  # of a report: a graph of a large model has some megabytes
@@ -37,19 +37,19 @@ class Bad(Exception):
         self.status = status
 
 
-def endpoint(view: Callable[..., dict[str, Any]]) -> Callable[..., JsonResponse]:
-    """Checks the token, then answers with the view's dictionary, or says why not."""
+def endpoint(view: Callable[..., dict[str, Any] | bytes]) -> Callable[..., HttpResponse]:
+    """Checks the token, then answers with the view's dictionary or bytes, or says why not."""
 
     @csrf_exempt  # no cookie is looked at here, so there is nothing for another site to ride on
-    @require_POST
     @wraps(view)
-    def wrapper(request: HttpRequest, pk: int, **more: str) -> JsonResponse:
+    def wrapper(request: HttpRequest, pk: int, **more: str) -> HttpResponse:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme != "Bearer" or jobbook.job_of(token) != pk:
             return JsonResponse({"error": "The token does not speak for this job."}, status=401)
         try:
             with about(job=pk), span(f"job.{view.__name__}", job=pk):
-                return JsonResponse(view(request, pk, **more))
+                told = view(request, pk, **more)
+                return HttpResponse(told, "application/octet-stream") if isinstance(told, bytes) else JsonResponse(told)
         except hosts.Unknown as sentence:
             return JsonResponse({"error": str(sentence)}, status=401)
         except jobbook.NotNow as sentence:
@@ -62,13 +62,18 @@ def endpoint(view: Callable[..., dict[str, Any]]) -> Callable[..., JsonResponse]
     return wrapper
 
 
+@require_POST
 @endpoint
 def claim(request: HttpRequest, pk: int) -> dict[str, Any]:
-    """{"worker"} and the header X-Runner-Secret → {"claim"}."""
+    """{"worker"} and the header X-Runner-Secret → {"claim", "keeps", "library"}. `keeps`: the library that it builds is to be
+    sent before the report; `library`: what another host built of its candidate's kernels, or None."""
     runner = hosts.known(text_of(body_of(request), "worker"), request.headers.get("X-Runner-Secret", ""))
-    return {"claim": jobbook.claim(pk, runner)}
+    mine = jobbook.claim(pk, runner)
+    job = Job.objects.get(pk=pk)
+    return {"claim": mine, "keeps": libraries.wanted(job), "library": libraries.named(libraries.of(job))}
 
 
+@require_POST
 @endpoint
 def progress(request: HttpRequest, pk: int) -> dict[str, Any]:
     """{"claim", "batch", "messages"} → {"cancel"}. Renews the lease; an empty batch is a heartbeat."""
@@ -79,6 +84,7 @@ def progress(request: HttpRequest, pk: int) -> dict[str, Any]:
     return {"cancel": jobbook.progress(pk, text_of(body, "claim"), batch, messages)}
 
 
+@require_POST
 @endpoint
 def report(request: HttpRequest, pk: int) -> dict[str, Any]:
     """{"claim", "report" or "error", "seconds"} → {}. Accepted once; the same again is answered alike."""
@@ -92,18 +98,44 @@ def report(request: HttpRequest, pk: int) -> dict[str, Any]:
     return {}
 
 
+@require_POST
 @endpoint
 def artifact(request: HttpRequest, pk: int, name: str) -> dict[str, Any]:
-    """The bytes of a file, with its claim in the header X-Claim. The same name again is answered alike and not stored twice."""
+    """The bytes of a file, with its claim in the header X-Claim and its digest in X-Sha256. The same name again is answered
+    alike and not stored twice."""
     if not _NAME.match(name):
         raise Bad("A file's name has letters, digits, dots and dashes.")
-    if not Job.objects.filter(pk=pk, claim=request.headers.get("X-Claim", "-"), state=JobState.CLAIMED).exists():
-        raise jobbook.JobGone
+    _claimed(request, pk)
     if not Artifact.objects.filter(job_id=pk, name=name).exists():
         data = _read(request, settings.MAX_ARTIFACT_MB * 1024 * 1024)
-        row = Artifact(job_id=pk, name=name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+        sha256 = hashlib.sha256(data).hexdigest()
+        if request.headers.get("X-Sha256", "") != sha256:
+            raise Bad("The file's bytes do not have the digest that X-Sha256 names: it is not stored. Send it again.")
+        row = Artifact(job_id=pk, name=name, size=len(data), sha256=sha256)
         row.file.save(f"{pk}-{name}", ContentFile(data), save=True)
     return {}
+
+
+@require_GET
+@endpoint
+def library(request: HttpRequest, pk: int) -> bytes:
+    """The bytes of the library that the claim named, with the claim in the header X-Claim; 404 when it is there no more."""
+    found = libraries.of(_claimed(request, pk))
+    if found is None:
+        raise Bad("There is no library for this job.", status=404)
+    try:
+        with found.file.open() as file:
+            return bytes(file.read())
+    except OSError:
+        raise Bad("The library of this job was lost.", status=404) from None
+
+
+def _claimed(request: HttpRequest, pk: int) -> Job:
+    """The job, which the header X-Claim holds at this moment. JobGone for any other claim."""
+    job = Job.objects.filter(pk=pk, claim=request.headers.get("X-Claim", "-"), state=JobState.CLAIMED).first()
+    if job is None:
+        raise jobbook.JobGone
+    return job
 
 
 def body_of(request: HttpRequest) -> dict[str, Any]:

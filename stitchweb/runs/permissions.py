@@ -21,7 +21,10 @@ SEE_ALL_QUESTIONS = Action("run.see-all-questions", "The same of everybody's run
 OWN_PROFILES = Action("profile.own", "Import profiler reports, read and delete them", SIGNED_IN, "One's own alone")
 JOIN = Action("runner.join", "Join a runner to the site", RUNNERS, "With a token that an operator made, once")
 BE_THERE = Action("runner.present", "Say that a runner is there", RUNNERS, "With the secret that it got by joining")
-REPORT = Action("job.report", "Report on a job: claim, progress, files, result", RUNNERS, "The job that the token names alone")
+REPORT = Action(
+    "job.report", "Do a job: claim, progress, files, the library built for it, result", RUNNERS,
+    "The job that the token names alone",
+)  # fmt: skip
 
 ROUTES = {
     "library": get(USE_SITE),
@@ -51,6 +54,7 @@ ROUTES = {
     "job-progress": Route(post=REPORT, by_token=True),
     "job-report": Route(post=REPORT, by_token=True),
     "job-artifact": Route(post=REPORT, by_token=True),
+    "job-library": Route(get=REPORT, by_token=True),
     "runner-join": Route(post=JOIN, by_token=True),
     "runner-present": Route(post=BE_THERE, by_token=True),
 }

@@ -9,6 +9,8 @@ from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Ma
 from django.utils import timezone
 
 from gpu_runner.broker import PRESENT_EVERY_S
+from gpu_runner.contracts import BuildTask, Task
+from stitchweb.runs import dispatch
 from stitchweb.runs.models import Job, JobState, Runner, RunnerState
 
 SHOWN = timedelta(hours=24)
@@ -64,6 +66,21 @@ def there() -> dict[str, bool]:
         if not starting or now - heard_at < STARTING:
             found |= {queue: found.get(queue, False) or not starting for queue in queues}
     return found
+
+
+def builds() -> bool:
+    """Whether a host for CUDA builds is there, takes jobs, and has what it needs. One query."""
+    since = timezone.now() - PRESENT
+    well = Runner.objects.filter(heard_at__gte=since, state=RunnerState.ACTIVE, starting=False, health="")
+    return any(dispatch.BUILD_QUEUE in queues for queues in well.values_list("queues", flat=True))
+
+
+def queue_for(task: Task) -> str:
+    """Where a task goes now: the target's runners do it, but a build for a CUDA device that a host for builds can take. One
+    query for such a build."""
+    if isinstance(task, BuildTask) and task.target != "cpu" and builds():
+        return dispatch.BUILD_QUEUE
+    return dispatch.runner_queue(task.target)
 
 
 def resting(queue: str) -> str:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from stitchweb.core.databases import refresh_statistics
 from stitchweb.core.upkeep import hourly
-from stitchweb.runs import accounts, dispatch, hosts, jobbook, replays, runners
+from stitchweb.runs import accounts, dispatch, hosts, jobbook, libraries, replays, runners
 from stitchweb.runs.models import RESTING, Control, ControlState, Job, JobState, Run, Runner
 from stitchweb.teams.models import LoginLink
 
@@ -41,6 +41,7 @@ class Swept:
 def sweep() -> Swept:
     """One sweep. A handful of queries when there is nothing to do."""
     given_up = _free_lost_jobs()
+    _move_builds()
     jobs = _resend_jobs()
     _say_why_they_wait()
     runs = _poke_runs()
@@ -52,12 +53,13 @@ def sweep() -> Swept:
 
 
 def forget() -> None:
-    """Upkeep, once an hour: login links and runners long past go, the database learns how its rows are spread, and
-    other apps do theirs."""
+    """Upkeep, once an hour: login links, runners and built libraries long past go, the database learns how its rows are
+    spread, and other apps do theirs."""
     refresh_statistics()
     LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=7)).delete()
     runners.forget()
     hosts.forget()
+    libraries.forget()
     hourly.send_robust(sender=None)
 
 
@@ -99,6 +101,17 @@ def _free_lost_jobs() -> int:
                 who = job.worker if job.thinks else f"The runner {job.worker}"
                 jobbook.tell_waiting(run, job, f"{who} fell silent; the step is given to another.")
     return given_up
+
+
+def _move_builds() -> None:
+    """Builds that wait for a host for builds go to the runners of their target when the last of those is gone. The message that
+    stays behind finds nothing to claim."""
+    waiting = Job.objects.filter(state=JobState.QUEUED, queue=dispatch.BUILD_QUEUE)
+    if not waiting.exists() or runners.builds():
+        return
+    for job in waiting[:MAX_AT_ONCE]:
+        queue = dispatch.runner_queue(job.task["target"])
+        waiting.filter(pk=job.pk).update(queue=queue, sent_at=None)
 
 
 def _resend_jobs() -> int:

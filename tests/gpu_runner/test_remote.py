@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from gpu_runner import remote
-from gpu_runner.contracts import Progress
+from gpu_runner.contracts import Progress, digest
 from gpu_runner.hands import Cancelled, HandsError
-from gpu_runner.remote import Account, JobClient
+from gpu_runner.remote import Account, Gone, JobClient
 from tests.agents.loop_world import FakeHands, analysis
 
 
@@ -28,6 +28,8 @@ class Endpoint:
         self.refuses: Callable[[dict[str, Any]], int] = lambda body: 200
         self.cancel = False
         self.lost_answers = 0  # requests taken in whose answer never arrives
+        self.digests: list[str] = []  # of the files sent
+        self.library = b""
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -36,6 +38,8 @@ class Endpoint:
                 data = self.rfile.read(int(self.headers["Content-Length"]))
                 assert self.headers["Authorization"] == "Bearer secret"
                 endpoint.said.append((action, json.loads(data) if self.headers["Content-Type"].endswith("json") else data))
+                if "X-Sha256" in self.headers:
+                    endpoint.digests.append(self.headers["X-Sha256"])
                 if endpoint.lost_answers:
                     endpoint.lost_answers -= 1
                     self.close_connection = True
@@ -45,6 +49,13 @@ class Endpoint:
                 self.send_response(endpoint.status.get(action, refused))
                 self.end_headers()
                 self.wfile.write(json.dumps({"claim": "c", "cancel": endpoint.cancel}).encode())
+
+            def do_GET(self) -> None:
+                action = self.path.removeprefix("/jobs/7/")
+                endpoint.said.append((action, self.headers["X-Claim"]))
+                self.send_response(endpoint.status.get(action, 200))
+                self.end_headers()
+                self.wfile.write(endpoint.library)
 
             def log_message(self, *words: object) -> None:
                 pass
@@ -194,6 +205,43 @@ def test_an_artifact_is_sent_with_the_claim(endpoint: Endpoint, client: JobClien
     client.claim()
     client.artifact("trace.json", b"\x00\x01")
     assert ("artifacts/trace.json", b"\x00\x01") in endpoint.said
+    assert endpoint.digests == [digest(b"\x00\x01")]
+
+
+def test_an_artifact_waits_for_a_web_process_that_is_away_and_not_for_one_that_refuses(
+    endpoint: Endpoint, client: JobClient
+) -> None:
+    client.claim()
+    endpoint.status = {"artifacts/a": 503, "artifacts/b": 413}
+    sender = threading.Thread(target=client.artifact, args=("a", b"a"), daemon=True)
+    sender.start()
+    wait_for(lambda: [action for action, _ in endpoint.said].count("artifacts/a") > 2)
+    endpoint.status.pop("artifacts/a")
+    sender.join(20)
+    assert not sender.is_alive()
+    with pytest.raises(OSError, match="413"):
+        client.artifact("b", b"b")
+    assert [action for action, _ in endpoint.said].count("artifacts/b") == 1
+
+
+def test_a_library_is_fetched_with_the_claim_and_bounded(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    endpoint.library = b"\x7fELF"
+    assert client.built(4) == b"\x7fELF"
+    assert ("library", "c") in endpoint.said
+    with pytest.raises(OSError, match="more than 3 bytes"):
+        client.built(3)
+
+
+def test_a_library_that_is_there_no_more_is_missed_once(endpoint: Endpoint, client: JobClient) -> None:
+    client.claim()
+    endpoint.status = {"library": 404}
+    with pytest.raises(FileNotFoundError, match="has it no more"):
+        client.built(4)
+    assert [action for action, _ in endpoint.said].count("library") == 1
+    endpoint.status = {"library": 410}
+    with pytest.raises(Gone):
+        client.built(4)
 
 
 # ---- the worker around it

@@ -67,6 +67,7 @@ class Runner:
     def __init__(self, job: dict[str, Any]) -> None:
         self.job = job
         self.claim_token = ""
+        self.told: dict[str, Any] = {}  # the answer to the claim
         self.batch = 0
         self.client = Client()
 
@@ -84,7 +85,7 @@ class Runner:
         secret = hosts.admit(worker, list(Job.objects.filter(pk=self.job["id"]).values_list("queue", flat=True)))
         status, answer = self.post("claim", {"worker": worker}, secret=secret)
         if status == 200:
-            self.claim_token = answer["claim"]
+            self.claim_token, self.told = answer["claim"], answer
         return status == 200
 
     def progress(self, *messages: Progress, batch: int | None = None) -> tuple[int, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
@@ -198,7 +199,10 @@ def test_what_is_not_json_is_refused(runner: Runner, data: bytes) -> None:
 
 
 def put(runner: Runner, name: str, data: bytes, claim: str | None = None) -> int:
-    headers = {"Authorization": f"Bearer {runner.job['token']}", "X-Claim": claim or runner.claim_token}
+    headers = {
+        "Authorization": f"Bearer {runner.job['token']}", "X-Claim": claim or runner.claim_token,
+        "X-Sha256": hashlib.sha256(data).hexdigest(),
+    }  # fmt: skip
     url = f"/jobs/{runner.job['id']}/artifacts/{name}"
     return Client().post(url, data, content_type="application/octet-stream", headers=headers).status_code
 

@@ -64,6 +64,7 @@ def visits(stage: Stage) -> Visits:
         # A token opens it to whoever has one; this one is good for nobody.
         "runner-join": Visit(data={"token": "x", "name": "v"}, json=True, refused=(409,), meets=whom()),
         "job-artifact": Visit({"pk": stage.job.pk, "name": "report.json"}, json=True, headers=token),
+        "job-library": Visit({"pk": stage.job.pk}, headers=token),
     }
 
 
