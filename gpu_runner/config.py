@@ -7,7 +7,6 @@
 | `RUNNER_CACHE_MIB` | `2048` | how large that folder may grow |
 | `RUNNER_RUNTIME_DIR` | a private folder in `$XDG_RUNTIME_DIR` (not for root) or `/tmp` | locks; emptied by a reboot |
 | `RUNNER_THREADS` | the CPUs this process may use | threads a program computes with |
-| `RUNNER_POOL` | `2` | sandboxes kept ready with torch imported, 0 to 8 |
 | `RUNNER_PACKAGES` | none | folders of further Python packages that programs may import, joined by `:` |
 | `RUNNER_UID_BASE` | `61000` | first of the 1000 user ids that sandboxes take when the runner is root |
 | `RUNNER_CXX` | `g++` | the C++ compiler |

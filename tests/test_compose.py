@@ -188,7 +188,7 @@ def test_the_sandbox_holds_under_the_shipped_profile(tmp_path: Path) -> None:
     assert denied() <= set(DENIED)
     numbers = [DENIED[name][column] for name in sorted(denied()) if DENIED[name][column] is not None]
     tmp_path.chmod(0o777)
-    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path), "RUNNER_POOL": "0",
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path),
            "RUNNER_CACHE_DIR": f"{tmp_path}/cache", "RUNNER_RUNTIME_DIR": f"{tmp_path}/run"}  # fmt: skip
 
     def run(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -77,7 +77,7 @@ class Host:
     def environment(self, service: str, **more: str) -> dict[str, str]:
         own = {key: self.placed(service, str(value)) for key, value in SERVICES[service].get("environment", {}).items()}
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-        return own | {"PATH": path, "LANG": "C.UTF-8", "HOME": str(self.folder / "tmp"), "RUNNER_POOL": "0"} | more
+        return own | {"PATH": path, "LANG": "C.UTF-8", "HOME": str(self.folder / "tmp")} | more
 
     def command(self, service: str) -> list[str]:
         return ["ip", "netns", "exec", SPACE, *(self.placed(service, str(word)) for word in SERVICES[service]["command"])]

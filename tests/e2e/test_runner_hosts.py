@@ -111,7 +111,7 @@ class Fleet:
             "from stitchweb.runs.hosts import make_token\nprint(json.dumps(make_token(['run.cpu'], None)))"
         )
         env = {key: self.site.env[key] for key in ("PATH", "HOME") if key in self.site.env}
-        env |= {"RUNNER_POOL": "0", "RUNNER_CACHE_DIR": str(self.folder / name)}
+        env |= {"RUNNER_CACHE_DIR": str(self.folder / name)}
         line = [sys.executable, "-m", "gpu_runner.serve", "--join", f"http://{GATE}:{self.site.port}", token, "--name", name]
         self.stack.enter_context(running(["ip", "netns", "exec", name, *line], env, self.log(name)))
 

@@ -92,7 +92,7 @@ def account(broker: redis.Redis, site: Site) -> Account:
 def runner(account: Account, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     account.write(tmp_path / "account.json")
     command = [sys.executable, "-m", "gpu_runner.serve", "--account", str(tmp_path / "account.json")]
-    env = {"PATH": os.defpath, "HOME": str(tmp_path), "RUNNER_POOL": "0", "RUNNER_CACHE_DIR": str(tmp_path / "cache")}
+    env = {"PATH": os.defpath, "HOME": str(tmp_path), "RUNNER_CACHE_DIR": str(tmp_path / "cache")}
     process = subprocess.Popen(command, cwd=ROOT, env=env)
     yield process
     if process.poll() is None:

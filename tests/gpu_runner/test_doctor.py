@@ -114,9 +114,9 @@ def test_the_unsafe_setting_is_shouted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_wrong_setting_is_the_only_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> None:
-        raise ConfigError("RUNNER_POOL=99 is out of range; use 0 to 8.")
+        raise ConfigError("RUNNER_CACHE_MIB=9 is out of range; use 16 to 1048576.")
 
     monkeypatch.setattr(doctor, "config", refused)
     (finding,) = doctor.report()
     assert finding.level == "problem"
-    assert "RUNNER_POOL" in finding.said
+    assert "RUNNER_CACHE_MIB" in finding.said
