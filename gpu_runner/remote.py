@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,8 @@ from gpu_runner.contracts import Progress, digest
 log = logging.getLogger(__name__)
 Said = TypeVar("Said")
 
-FLUSH_S = 0.1  # at most ten batches a second
+FLUSH_S = 0.1  # at most ten batches a second,
+SLOWER, SLOW_S = 10, 0.5  # and as many fewer, down to two, as keep a busy site with us for a tenth of the time
 HEARTBEAT_S = 1.0  # a batch goes out this often even when there is nothing to say: it renews the lease and brings a cancel
 MAX_PAUSE_S = 10.0
 TIMEOUT_S = 30.0
@@ -49,6 +50,10 @@ class Gone(Exception):
 
 class NotTaken(Exception):
     """The site does not let this runner in. The message is the site's own sentence."""
+
+
+class NoAnswer(NotTaken):
+    """Whoever answers there does not answer as a site does, or not to the end."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,13 @@ def join(site: str, token: str, name: str) -> Account:
 
 
 def present(account: Account, said: dict[str, Any]) -> str:
-    """Say that the runner is there. What it is to do: `active`, or why it takes nothing. NotTaken when it was removed."""
+    """Say that the runner is there. What it is to do: `active`, or why it takes nothing. NotTaken when the site says that it
+    was removed; OSError where it cannot be reached, or its answer is cut off or somebody else's, as while it is started again."""
     headers = {"X-Runner-Secret": account.secret}
-    return str(_ask(f"{account.site}/runners/present", {"name": account.name, **said}, headers)["state"])
+    try:
+        return str(_ask(f"{account.site}/runners/present", {"name": account.name, **said}, headers)["state"])
+    except NoAnswer as trouble:
+        raise OSError(str(trouble)) from trouble
 
 
 def _ask(address: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
@@ -104,13 +113,13 @@ def _ask(address: str, body: dict[str, Any], headers: dict[str, str]) -> dict[st
             raise
         try:
             sentence = str(json.loads(error.read())["error"])
-        except (ValueError, KeyError, TypeError):
-            sentence = f"{address} answered {error.code}: is it the address of a StitchWeb site?"
+        except (ValueError, KeyError, TypeError, HTTPException):
+            raise NoAnswer(f"{address} answered {error.code}: is it the address of a StitchWeb site?") from error
         raise NotTaken(sentence) from error
-    except ValueError as error:
-        raise NotTaken(f"{address} did not answer in JSON: is it the address of a StitchWeb site?") from error
+    except (ValueError, HTTPException) as error:
+        raise NoAnswer(f"{address} did not answer in JSON: is it the address of a StitchWeb site?") from error
     if not isinstance(answer, dict):
-        raise NotTaken(f"{address} did not answer as a site does.")
+        raise NoAnswer(f"{address} did not answer as a site does.")
     return answer
 
 
@@ -259,15 +268,16 @@ class JobClient:
             self._wake.clear()
             if self._closing.wait(timeout=max(FLUSH_S, pause)):
                 return
+            began = time.monotonic()
             try:
                 self._flush(heartbeat=True)
-                pause = 0.0
+                pause = min(SLOWER * (time.monotonic() - began), SLOW_S)
             except Gone:
                 self.gone = True
                 self.cancelled.set()
                 return
             except OSError as error:
-                pause = min(max(0.2, 2 * pause), MAX_PAUSE_S)
+                pause = min(max(SLOW_S, 2 * pause), MAX_PAUSE_S)
                 log.info("progress waits %.1f s: %s", pause, error)
 
     def _flush(self, heartbeat: bool = False) -> None:
@@ -328,3 +338,5 @@ class JobClient:
             if error.code in (401, 403, 404, 409, 410, 423):
                 raise Gone(f"{request.full_url} answered {error.code}", error.code) from error
             raise
+        except HTTPException as error:  # cut off in the middle, as when the site is started again
+            raise OSError(f"{request.full_url} did not answer to the end: {error!r}") from error

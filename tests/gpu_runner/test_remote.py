@@ -15,7 +15,7 @@ import pytest
 from gpu_runner import remote
 from gpu_runner.contracts import Progress, digest
 from gpu_runner.hands import Cancelled, HandsError
-from gpu_runner.remote import Account, Gone, JobClient
+from gpu_runner.remote import Account, Gone, JobClient, NotTaken
 from tests.agents.loop_world import FakeHands, analysis
 
 
@@ -324,3 +324,39 @@ def test_a_runner_that_is_to_take_nothing_learns_it_with_its_claim(endpoint: End
     endpoint.status = {"claim": 423}
     assert not client.claim()
     assert client.refused
+
+
+def test_an_answer_that_was_cut_off_removes_no_runner_and_a_no_of_the_site_does() -> None:
+    """A site that is started again answers half a sentence, or with a proxy's page. An account given up for that is lost."""
+    answers: list[tuple[int, bytes, int]] = []
+
+    class Site(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, body, length = answers.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = True
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    account = Account(f"http://127.0.0.1:{server.server_address[1]}", "gpu0@host", "secret", ("run.cpu",))
+    try:
+        for answer in ((200, b'{"sta', 19), (200, b"", 19), (404, b"<html>no backend</html>", 23), (200, b"[]", 2)):
+            answers.append(answer)
+            with pytest.raises(OSError, match="answer"):
+                remote.present(account, {})
+        no = b'{"error": "There is no runner gpu0@host any more."}'
+        answers += [(200, b'{"state": "active"}', 19), (404, no, len(no))]
+        assert remote.present(account, {}) == "active"
+        with pytest.raises(NotTaken, match="no runner gpu0@host any more"):
+            remote.present(account, {})
+    finally:
+        server.shutdown()
+        server.server_close()
