@@ -92,7 +92,7 @@ def join(site: str, token: str, name: str) -> Account:
 
 def present(account: Account, said: dict[str, Any]) -> str:
     """Say that the runner is there. What it is to do: `active`, or why it takes nothing. NotTaken when the site says that it
-    was removed; OSError where it cannot be reached, or its answer is cut off or somebody else's, as while it is started again."""
+    was removed; OSError where it cannot be reached, or its answer is cut off or somebody else's, as while it starts again."""
     headers = {"X-Runner-Secret": account.secret}
     try:
         return str(_ask(f"{account.site}/runners/present", {"name": account.name, **said}, headers)["state"])

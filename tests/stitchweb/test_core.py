@@ -59,15 +59,18 @@ def test_the_page_of_settings_is_what_the_code_reads() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == page(), "run: manage.py settings_table --write"
 
 
+POOL = {"min_size": 0, "max_size": 40, "timeout": 5}
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
         ("sqlite:////tmp/a.db", {"NAME": Path("/tmp/a.db")}),
         ("postgresql://u:p%40w@db:5433/site?sslmode=require",
          {"NAME": "site", "USER": "u", "PASSWORD": "p@w", "HOST": "db", "PORT": "5433",
-          "OPTIONS": {"options": "-c lock_timeout=20s", "sslmode": "require"}}),
+          "OPTIONS": {"options": "-c lock_timeout=20s", "pool": POOL, "sslmode": "require"}}),
         ("postgresql:///site?host=/run/pg&options=-c%20lock_timeout%3D1s",
-         {"HOST": "/run/pg", "OPTIONS": {"options": "-c lock_timeout=1s"}}),
+         {"HOST": "/run/pg", "OPTIONS": {"options": "-c lock_timeout=1s", "pool": POOL}}),
     ],
 )  # fmt: skip
 def test_database_addresses_are_understood(url: str, expected: dict[str, Any], tmp_path: Path) -> None:
