@@ -59,7 +59,7 @@ def test_the_page_of_settings_is_what_the_code_reads() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == page(), "run: manage.py settings_table --write"
 
 
-POOL = {"min_size": 0, "max_size": 40, "timeout": 5}
+POOL = {"min_size": 0, "max_size": 80, "timeout": 5}
 
 
 @pytest.mark.parametrize(
