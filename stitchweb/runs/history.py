@@ -28,8 +28,8 @@ def view_of(run_id: int, upto: int | None = None, marks: dict[int, View] | None 
     """
     view, marks = View(), {} if marks is None else marks
     known = max((seq for seq in marks if upto is None or seq <= upto), default=0)
-    snapshot = Snapshot.objects.filter(run_id=run_id, seq__gt=known).first()
-    if snapshot and (upto is None or snapshot.seq <= upto):
+    useful = Snapshot.objects.filter(run_id=run_id, seq__gt=known)
+    if snapshot := (useful if upto is None else useful.filter(seq__lte=upto)).first():
         view = marks[snapshot.seq] = View.model_validate(snapshot.view)
     elif known:
         view = marks[known]

@@ -379,23 +379,3 @@ async def test_a_person_may_not_open_sockets_without_end(
     await watch(run, world.owner)
     second = await watch(run, world.owner)
     assert await second.closed() == 4429
-
-
-def test_a_long_run_is_folded_once_for_all_pages_that_come_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are all at another event, and none is where the snapshot is. What one fold came through serves the others."""
-    from stitchweb.runs import history
-
-    monkeypatch.setattr(history, "PAGE", 10)
-    for number in range(95):
-        tell(run, f"line {number}", quietly=True)
-    history.refresh_snapshot(Run.objects.get(pk=run.pk))
-    last, marks, read = history.last_seq(run.pk), dict[int, Any](), list[int]()
-    events_after = history.events_after
-    monkeypatch.setattr(history, "events_after", lambda pk, seq, limit=10: read.append(limit) or events_after(pk, seq, limit))
-    history.view_of(run.pk, last - 1, marks)
-    assert len(read) > 5, "from the beginning"
-    for seq in (last - 1, last - 2, 41, 7, last):
-        read.clear()
-        view = history.view_of(run.pk, seq, marks)
-        assert sum(read) <= 20, "from the nearest mark"
-        assert view == history.view_of(run.pk, seq)
