@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["alone", "beside", "long"]  # `long`: beside others, in one request that nobody can interrupt
-BESIDE_S, ALONE_S = (
-    3.0,
-    12.0,
-)  # how long the others have to wait at most, once both kinds are there, for a time of theirs to begin
+# How long a time of each kind lasts at most, once the other kind waits, until the others' begins.
+BESIDE_S, ALONE_S = 3.0, 12.0
 LOOK_S = 0.2  # how often a waiting one asks whether it still wants
 
 

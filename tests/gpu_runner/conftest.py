@@ -6,10 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from sandboxes import adopt_orphans, strays
 
+from gpu_runner import turns
+from gpu_runner.config import config
 from gpu_runner.contracts import (
     PROTOCOLS,
     AnalyseTask,
@@ -89,3 +92,13 @@ def check(hands: LocalHands) -> Callable[..., CheckReport]:
         return report
 
     return work
+
+
+@pytest.fixture
+def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Turns at the device that nobody outside of the test takes part in."""
+    monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    config.cache_clear()
+    monkeypatch.setattr(turns, "_phases", {})
+    yield
+    config.cache_clear()

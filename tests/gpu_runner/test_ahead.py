@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +47,11 @@ class Slow(Session):
 
 
 @pytest.fixture(autouse=True)
-def sixteen_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
+def sixteen_cores(own_queue: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_CACHE_DIR", str(tmp_path / "cache"))
     config.cache_clear()
-    monkeypatch.setattr(turns, "_phases", {})
     monkeypatch.setattr(turns, "compilers", lambda: 4)
     monkeypatch.setattr(ahead, "device_info", lambda target: DEVICE)
-    yield
-    config.cache_clear()
 
 
 DEVICE = DeviceInfo(kind="gpu", name="H200", target="sm_90", torch="2")

@@ -7,15 +7,12 @@ import struct
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_runner import turns
 from gpu_runner.compiled import Compiled, Kept
-from gpu_runner.config import config
 from gpu_runner.contracts import Limits, Mode, Precision, Progress, Refusal, Source
 from gpu_runner.hands import Cancelled
 from gpu_runner.job import Job
@@ -38,13 +35,7 @@ def get_inputs():
 ALL = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-@pytest.fixture(autouse=True)
-def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
-    config.cache_clear()
-    monkeypatch.setattr(turns, "_phases", {})
-    yield
-    config.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_queue")
 
 
 def job(device: str = "cpu", cancelled: threading.Event | None = None, said: list[str] | None = None) -> Job:

@@ -7,26 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
 from gpu_runner import turns
-from gpu_runner.config import config
 from gpu_runner.contracts import Limits, Mode, Precision
 from gpu_runner.hands import Cancelled
 from gpu_runner.job import Job
 
-
-@pytest.fixture(autouse=True)
-def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
-    config.cache_clear()
-    monkeypatch.setattr(turns, "_phases", {})
-    yield
-    config.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_queue")
 
 
 def job(cancelled: threading.Event | None = None, said: list[str] | None = None) -> Job:
