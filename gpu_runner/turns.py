@@ -167,11 +167,15 @@ def _device(job: Job, kind: Kind) -> Iterator[None]:
         yield
 
 
+def locks() -> Path:
+    """The folder of the lock files, one for all runners of a user."""
+    return private_folder(config().runtime_dir)
+
+
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[int]:
     """A lock file, opened anew: only then two threads of a process exclude each other."""
-    folder: Path = private_folder(config().runtime_dir)
-    fd = os.open(folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fd = os.open(locks() / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         yield fd
     finally:

@@ -12,7 +12,6 @@ import pytest
 from sandboxes import adopt_orphans, strays
 
 from gpu_runner import turns
-from gpu_runner.config import config
 from gpu_runner.contracts import (
     PROTOCOLS,
     AnalyseTask,
@@ -95,10 +94,9 @@ def check(hands: LocalHands) -> Callable[..., CheckReport]:
 
 
 @pytest.fixture
-def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Turns at the device that nobody outside of the test takes part in."""
-    monkeypatch.setenv("RUNNER_RUNTIME_DIR", str(tmp_path / "runtime"))
-    config.cache_clear()
+def own_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns at the device that nobody outside of the test takes part in. The users of sandboxes stay shared with everybody."""
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    monkeypatch.setattr(turns, "locks", lambda: folder)
     monkeypatch.setattr(turns, "_phases", {})
-    yield
-    config.cache_clear()

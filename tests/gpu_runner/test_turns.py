@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -71,9 +70,10 @@ def test_who_computes_for_long_makes_room_between_two_requests() -> None:
     turns.make_room()  # one who holds nothing
 
 
-def test_room_is_made_for_another_process(tmp_path: Path) -> None:
+def test_room_is_made_for_another_process() -> None:
     code = (
-        "from gpu_runner import turns\nfrom tests.gpu_runner.test_turns import job\n"
+        "from pathlib import Path\nfrom gpu_runner import turns\nfrom tests.gpu_runner.test_turns import job\n"
+        f"turns.locks = lambda: Path({str(turns.locks())!r})\n"
         "print('asks', flush=True)\nwith turns.alone(job()): print('had', flush=True)\n"
     )
     with turns.beside(job()), subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
