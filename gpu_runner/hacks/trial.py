@@ -28,7 +28,8 @@ PROTOCOL = PROTOCOLS["strict"].model_copy(
         "warmup_s": 0.05, "second_process": False,
     }
 )  # fmt: skip
-# So few samples call a program faster by chance now and then: before a cheat counts as paid it is timed as `strict` would.
+# So few samples call a program faster by chance now and then, and where samples are slow they end before the call that gives
+# a cheat away: before one counts as paid, or as not named, it is timed as `strict` would.
 CONFIRMATION = PROTOCOLS["strict"].model_copy(update={"name": "gallery-confirmation", "arms": ("eager",)})
 LIMITS = Limits(wall_s=60.0)
 
@@ -90,10 +91,10 @@ def needs_timing(entry: Entry, check: CheckReport) -> bool:
 def timed(hands: Hands, entry: Entry, target: str, check: CheckReport) -> Result:
     """The timing after the check; nothing else should run beside it."""
     task = _task(entry, target)
-    timing = _timing(hands, task)
-    if entry.hack is not None and timing.speed is Speed.FASTER:
-        timing = _timing(hands, task | {"protocol": CONFIRMATION})
-    return result(entry, check, timing)
+    judged = result(entry, check, _timing(hands, task))
+    if judged.outcome in (MISSED, MISNAMED):
+        judged = result(entry, check, _timing(hands, task | {"protocol": CONFIRMATION}))
+    return judged
 
 
 def _task(entry: Entry, target: str) -> dict[str, Any]:
