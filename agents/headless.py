@@ -197,7 +197,7 @@ class _Words:
             name = stream_of(str(progress.payload.get("stream") or "runner"), self.step.lane)
             self._add(name, str(progress.payload.get("text", "")), "runner")
             return
-        for kind, payload in events_of_progress(progress, self.step, self.shell.state):
+        for kind, payload in events_of_progress(progress, self.step, lambda: self.shell.state):
             self.shell.one(kind, payload, "runner")
 
     def say(self, text: str) -> None:

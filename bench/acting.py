@@ -20,7 +20,7 @@ from gpu_runner.contracts import CandidateFiles, Progress, Report, Task
 from gpu_runner.hands import Cancelled
 from tests.agents.loop_world import FakeHands, program
 
-ACT_S = float(os.environ.get("ACT_S", "0.5"))
+ACT_S = float(os.environ.get("ACT_S", "2"))
 NAME = "acted"
 TODOS = 10
 

@@ -2,7 +2,7 @@
 
 An event carries whole small states ("this candidate is now …"), so that folding is replacing by id and the last word wins.
 Payloads stay under 8 kB; anything bigger is a blob that the payload names. `events_of` turns one applied outcome into events,
-`event_of_progress` a word of the hands into one; `fold` turns events into the `View` that the run page, the headless
+`events_of_progress` a word of the hands; `fold` turns events into the `View` that the run page, the headless
 `events.jsonl` and `import_run` share. What may come in: the state, the loop's questions and the contracts.
 """
 
@@ -10,7 +10,7 @@ from agents.events.coalesce import Coalescer
 from agents.events.folding import fold, fold_all
 from agents.events.sentences import stream_of
 from agents.events.shrink import storable
-from agents.events.telling import created, event_of_progress, events_of, events_of_progress, requested
+from agents.events.telling import created, events_of, events_of_progress, requested
 from agents.events.words import (
     MAX_PAYLOAD,
     AnalysisView,
@@ -48,7 +48,6 @@ __all__ = [
     "UsageView",
     "View",
     "created",
-    "event_of_progress",
     "events_of",
     "events_of_progress",
     "fold",

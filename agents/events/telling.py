@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from agents.engineers import reads_text
@@ -83,13 +84,11 @@ def requested(control: Control, at: float, seq0: int) -> Event:
     return Event(seq=seq0 + 1, kind="control.changed", at=at, who=_who(control), payload=payload)
 
 
-def event_of_progress(progress: Progress, step: Step, state: State) -> tuple[EventKind, Payload]:
-    """Kind and payload of a word of the hands; a text too long for one event is cut (`events_of_progress` splits it)."""
-    return events_of_progress(progress, step, state)[0]
+def events_of_progress(progress: Progress, step: Step, load: Callable[[], State]) -> list[tuple[EventKind, Payload]]:
+    """Kinds and payloads of a word of the hands: one, or several where a log text is long.
 
-
-def events_of_progress(progress: Progress, step: Step, state: State) -> list[tuple[EventKind, Payload]]:
-    """Kinds and payloads of a word of the hands: one, or several where a log text is long."""
+    `load` gives the run's state, and is called where it is needed alone: words come many times a second, states are large.
+    """
     given = plain(progress.payload)
     match progress.kind:
         case "check":
@@ -97,7 +96,7 @@ def events_of_progress(progress: Progress, step: Step, state: State) -> list[tup
         case "timing":
             return [("timing.round", bounded({"candidate": step.candidate, **given}))]
         case "stage":
-            text = cut(str(given.get("text", "")), 200)
+            text, state = cut(str(given.get("text", "")), 200), load()
             line = StatusLine.model_validate(_status(state))
             if step.lane is None:
                 line = line.model_copy(update={"doing": text or doing_sentence(state)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import uuid
@@ -17,8 +18,7 @@ from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
 from agents.events import Event, events_of_progress, storable
-from agents.loop import under_way
-from agents.state import State, Step
+from agents.state import Step
 from gpu_runner.broker import TASK
 from gpu_runner.contracts import PROTOCOLS, AnalyseTask, Analysis, CheckTask, Progress, Report, Task
 from stitchweb.programs.models import AnalysisState, Revision
@@ -55,6 +55,7 @@ def create_for_step(run: Run, step: Step, task: Task | None) -> Job:
         kind=step.kind,
         queue=runners.queue_for(task) if task else dispatch.AGENTS_QUEUE,
         candidate=step.candidate or "",
+        lane=step.lane,
         task=task.model_dump(mode="json") if task else {},
     )
     send_on_commit(job)
@@ -238,12 +239,11 @@ def progress(job_id: int, mine: str, batch: int, messages: list[Any]) -> bool:
         if batch > job.batches and run is not None and job.replays:
             replays.progress(run, job, said)
         elif batch > job.batches and run is not None and not run.ended and not job.lent:
-            state, at = run.load(), time.time()
-            step = _step(job, state)
+            at, step, load = time.time(), _step(job), functools.cache(run.load)
             told = [
                 Event(seq=1, kind=kind, at=at, who="runner", payload=payload)
                 for message in said
-                for kind, payload in events_of_progress(message, step, state)
+                for kind, payload in events_of_progress(message, step, load)
             ]
             events.append(run, told)
         job.batches = max(job.batches, batch)
@@ -312,8 +312,7 @@ def tell_waiting(run: Run, job: Job, waiting: str) -> None:
         return
     if waiting and Job.objects.filter(run=run, step__isnull=False, state=JobState.CLAIMED).exclude(pk=job.pk).exists():
         return  # another lane of the round moves
-    state = run.load()
-    [(kind, payload)] = events_of_progress(Progress(kind="stage", payload={"text": ""}), _step(job, state), state)
+    [(kind, payload)] = events_of_progress(Progress(kind="stage", payload={"text": ""}), _step(job), run.load)
     payload = payload | {"waiting": waiting}
     events.append(run, [Event(seq=1, kind=kind, at=time.time(), who="system", payload=payload)])
 
@@ -324,16 +323,16 @@ def told_waiting(run: Run) -> str:
     return str((lines.first() or {}).get("waiting", ""))
 
 
-def _step(job: Job, state: State) -> Step:
-    known = next((step for step in under_way(state) if step.index == job.step), None)
-    return known or Step(index=job.step or 0, kind=job.kind, candidate=job.candidate or None)  # type: ignore[arg-type]
+def _step(job: Job) -> Step:
+    return Step(index=job.step or 0, kind=job.kind, candidate=job.candidate or None, lane=job.lane)  # type: ignore[arg-type]
 
 
 def locked(job_id: int) -> tuple[Job, Run | None]:
     """The job and its run, both locked: the run first, as everywhere, so that two transactions never wait for each other."""
     run_id = Job.objects.filter(pk=job_id).values_list("run_id", flat=True).first()
     run = events.lock(run_id) if run_id else None
-    job = Job.objects.select_for_update().filter(pk=job_id).first()
+    # What is large is read where it is needed: words of a runner come ten times a second.
+    job = Job.objects.select_for_update().defer("task", "report").filter(pk=job_id).first()
     if job is None:
         raise JobGone
     return job, run

@@ -208,6 +208,7 @@ class Job(models.Model):
     kind = models.CharField(max_length=10)
     queue = models.CharField(max_length=40)
     candidate = models.CharField(max_length=20, blank=True)
+    lane = models.PositiveSmallIntegerField(null=True, blank=True)  # of a round, that the step is done in
     task = models.JSONField()
     state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.QUEUED)
     claim = models.CharField(max_length=32, blank=True)

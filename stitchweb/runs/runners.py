@@ -16,6 +16,7 @@ from stitchweb.runs.models import Job, JobState, Runner, RunnerState
 SHOWN = timedelta(hours=24)
 KEPT = timedelta(days=7)
 PRESENT = timedelta(seconds=3 * PRESENT_EVERY_S)  # two words may be lost
+FRESH = timedelta(seconds=PRESENT_EVERY_S / 3)  # a runner that was heard of so lately is not written down again
 STARTING = timedelta(seconds=30)  # from a runner's start to its first word: some seconds on a machine that has other work, too
 
 
@@ -46,8 +47,10 @@ class RunnerRow:
 
 
 def works(job: Job) -> None:
-    """The job's runner is there: it took the job, or goes on with it. One query."""
-    Runner.objects.filter(name=job.worker).update(heard_at=timezone.now(), starting=False)
+    """The job's runner is there: it took the job, or goes on with it. One query, which writes now and then only."""
+    now = timezone.now()
+    stale = Q(heard_at__lt=now - FRESH) | Q(starting=True)
+    Runner.objects.filter(stale, name=job.worker).update(heard_at=now, starting=False)
 
 
 def forget() -> None:

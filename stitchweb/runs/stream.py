@@ -31,7 +31,9 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 256 * 1024  # of events in one batch
 POLL_S = 2.0  # between two looks at the table, in case that a ring was lost
 RETRY_S = 60.0  # at most, between two attempts to reach the broker
-SPACING_S = 0.05  # at most twenty batches a second and run
+SPACING_S = 0.05  # at most twenty batches a second and run,
+SPACING = 2.0  # and at least so many times what making one took: of a busy process, fewer and larger batches
+MOST_SPACING_S = 0.5
 KEPT = 64  # batches that late watchers can still share
 
 
@@ -60,6 +62,7 @@ class Reader:
         self._bell = asyncio.Event()
         self._known = self._rung = -1  # the last event that we know of, and the last that watchers were told of
         self._pause: asyncio.TimerHandle | None = None
+        self._spacing = SPACING_S
         self._tasks: list[asyncio.Task[None]] = []
         self._since = time.time()  # what was told before somebody watched is not late
 
@@ -127,7 +130,7 @@ class Reader:
             self._rung = self._known
             rung, self._bell = self._bell, asyncio.Event()
             rung.set()
-            self._pause = asyncio.get_running_loop().call_later(SPACING_S, self._paused)
+            self._pause = asyncio.get_running_loop().call_later(self._spacing, self._paused)
 
     def _paused(self) -> None:
         self._pause = None
@@ -142,9 +145,13 @@ class Reader:
         return await asyncio.shield(read)
 
     async def _read(self, seq: int) -> Batch | None:
-        made = await database_sync_to_async(self._make)(seq, self._views.get(seq))
+        began, before = time.monotonic(), self._views.get(seq)
+        made = await database_sync_to_async(self._make)(seq, before)
         if made is None:
             return None
+        if before is not None:
+            took = time.monotonic() - began
+            self._spacing = min(MOST_SPACING_S, max(SPACING_S, SPACING * took))
         batch, view = made
         _keep(self._batches, seq, batch, KEPT)
         _keep(self._views, batch.upto, view, 4)

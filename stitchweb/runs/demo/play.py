@@ -66,7 +66,7 @@ class Play:
                 self.at += 0.05
                 self._tell([
                     Event(seq=1, kind=kind, at=self.at, who="runner", payload=payload)
-                    for kind, payload in events_of_progress(progress, step, self.state)
+                    for kind, payload in events_of_progress(progress, step, lambda: self.state)
                 ])  # fmt: skip
             self.at += seconds
             self._move(self._outcome(step, seconds))

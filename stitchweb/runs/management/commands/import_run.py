@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from stitchweb.core.embedded import running
 from stitchweb.runs.first import local_user
 from stitchweb.runs.importing import CannotImport, import_folder
 from stitchweb.teams.models import Membership, Role, Team, User
@@ -26,7 +27,8 @@ class Command(BaseCommand):
             run = import_folder(folder, into, owner)
         except CannotImport as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{settings.SITE_URL}/runs/{run.pk}/")
+        site = running.address(settings.DATA_DIR, settings.BROKER_SOCKET) or settings.SITE_URL
+        self.stdout.write(f"{site}/runs/{run.pk}/")
 
     @staticmethod
     def _who(slug: str) -> tuple[Team, User]:
