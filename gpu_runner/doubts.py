@@ -74,7 +74,8 @@ def doubts(
     excused = HIDDEN_GAIN * saved if claimed and saved > 0.0 else math.inf
     usual = max(uncertain, percentile(samples[EAGER].gaps, 0.9) - median(samples[EAGER].gaps))
     limit = max(HIDDEN_FLOOR_NS, HIDDEN_SHARE * (own + hidden), min(usual, excused))
-    if hidden > limit or (saved > 0.0 and unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved)):
+    outside_clock = hidden > limit and not quick_with_nothing_around(samples[CANDIDATE], samples[EAGER])
+    if outside_clock or (saved > 0.0 and unseen > max(UNSEEN_FLOOR_NS, UNSEEN_SHARE * saved)):
         hidden = max(hidden, unseen)
         doubt(
             Label.CLOCKS_DISAGREE,
@@ -132,7 +133,7 @@ def quick_with_nothing_around(mine: Samples, eager: Samples) -> bool:
     that does its work elsewhere has no such calls, or slow ones.
     """
     around = (
-        (mine.gaps, eager.gaps, 0.0), (mine.before, eager.before, BEFORE_NOISE),
+        (mine.gaps, eager.gaps, 0.0), (mine.unclaimed, eager.unclaimed, 0.0), (mine.before, eager.before, BEFORE_NOISE),
         (mine.before_cpu, eager.before_cpu, BEFORE_NOISE), (mine.woken, eager.woken, WOKEN_NOISE),
     )  # fmt: skip
     calls = mine.all

@@ -144,6 +144,26 @@ def test_no_noise_excuses_time_outside_the_call_that_takes_half_of_the_gain(name
     assert timing_report(evidence).labels == ()  # nothing is claimed, so nothing has to be doubted
 
 
+def answers_late(evidence: SpeedEvidence, count: int, call_ns: float = 80e3) -> None:
+    """A short program: of all but `count` samples the clock outside sees 80 us more; in those its calls take `call_ns`."""
+    evidence.samples[EAGER], evidence.samples[CANDIDATE] = steady(90e3), steady(80e3)
+    evidence.samples[EAGER].gaps = [300e3] * 48
+    mine = evidence.samples[CANDIDATE]
+    mine.gaps = [300e3 if i < count else 380e3 for i in range(48)]
+    mine.rounds = [[call_ns if 8 * r + i < count else 80e3 for i in range(8)] for r in range(6)]
+
+
+def test_a_message_that_is_often_late_is_no_hidden_work() -> None:
+    evidence = measured()
+    answers_late(evidence, 20)
+    report = timing_report(evidence)
+    assert (report.speed, report.labels) == (Speed.FASTER, ()), report.sentence
+    answers_late(evidence, 4)  # too few to say how long it takes when nothing is late
+    assert Label.CLOCKS_DISAGREE in timing_report(evidence).labels
+    answers_late(evidence, 20, call_ns=160e3)  # where nothing comes late, it takes as long as what came late would explain
+    assert Label.CLOCKS_DISAGREE in timing_report(evidence).labels
+
+
 def woken_late(evidence: SpeedEvidence, count: int, call_ns: float = 1e6) -> None:
     """In all but `count` samples the candidate's threads are woken 2 ms late; in those its calls take `call_ns`."""
     evidence.samples[EAGER].woken = [1e5] * 48
