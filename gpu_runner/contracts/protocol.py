@@ -10,7 +10,7 @@ class Protocol(Contract):
     """All settings that a verdict or a time depends on. Times in seconds, tolerances relative unless said."""
 
     name: str
-    version: int = 3  # of all presets: one more whenever one of them asks or measures something else
+    version: int = 4  # of all presets: one more whenever one of them asks or measures something else
     mode: Mode = Mode.EVAL  # of the module, where nobody asks for another
     draws: int = 5  # declared draws, OS-random seeds
     seeds: tuple[int, ...] = ()  # instead of those: anybody can know them

@@ -133,7 +133,7 @@ def _decision(name: str, c: Candidate) -> dict[str, object]:
 def _view(c: Candidate, names: dict[int, str], blobs: RunBlobs) -> CandidateView:
     files = CandidateFiles(files=dict(c.files)).files
     verdict = Verdict.HACK if c.hack else Verdict.VERIFIED if c.correct else Verdict.INCORRECT
-    check = reports.check(verdict, HackClass.OUTPUT_CACHE if c.hack else None, "strict/3")
+    check = reports.check(verdict, HackClass.OUTPUT_CACHE if c.hack else None, "strict/4")
     right = verdict is Verdict.VERIFIED
     return CandidateView(
         id=names[c.index], parent=names.get(c.parent) if c.parent is not None else None, todo=f"t{c.index}",
@@ -141,7 +141,7 @@ def _view(c: Candidate, names: dict[int, str], blobs: RunBlobs) -> CandidateView
         status="done", verdict=f"hack:{HackClass.OUTPUT_CACHE}" if c.hack else str(verdict), sentence=check.sentence,
         build={"ok": True, "seconds": 1.0, "cached": False, "size": 1, "diagnostics": [], "log": None},
         check={"failed": int(not right), "error_ratio": check.error_ratio, "coverage": check.coverage},
-        rows=check.rows, timing=reports.timing(c.speedup, True, "strict/3", random.Random(c.index)),  # noqa: S311
+        rows=check.rows, timing=reports.timing(c.speedup, True, "strict/4", random.Random(c.index)),  # noqa: S311
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_the_line_carries_every_key_and_the_numbers_of_the_confirmation() -> Non
     assert line["verdict"] == "verified"
     assert line["speedup_vs_eager"] == pytest.approx(1.6)
     assert line["compile_ms"] == {"default": 8.0}
-    assert line["protocol"] == "strict/3"
+    assert line["protocol"] == "strict/4"
 
 
 def test_where_torch_compile_is_faster_the_run_says_so_and_offers_it() -> None:

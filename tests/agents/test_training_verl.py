@@ -87,7 +87,7 @@ class Hands:
 
 
 def row() -> dict[str, Any]:
-    truth = {"reference": toy.REFERENCE, "harness": "strict/3", "target": "cpu", "baseline_us": None, "rubric": ""}
+    truth = {"reference": toy.REFERENCE, "harness": "strict/4", "target": "cpu", "baseline_us": None, "rubric": ""}
     info = {"parent_code": json.dumps(toy.PARENT), "feedback": "\n".join(toy.POINTS)}
     return {"prompt": [], "reward_model": {"ground_truth": json.dumps(truth)}, "extra_info": info}
 

@@ -94,7 +94,7 @@ def test_what_strangers_get_tells_nothing_of_the_run_and_numbers_only_where_they
     state = state.model_copy(update={"run": "run-4711", "name": "secret-name"})
     whole = members(state, blobs, "c1")
     assert "run-4711" in whole["result.json"]
-    for numbers, said in ((None, ""), ({"over_eager": 1.4, "protocol": "strict/3"}, "1.40× as fast as eager.")):
+    for numbers, said in ((None, ""), ({"over_eager": 1.4, "protocol": "strict/4"}, "1.40× as fast as eager.")):
         given = public(whole, GIVEN, numbers, said)
         text = "\n".join(given.values())
         for hidden in ("run-4711", "secret-name", "candidate_ms", "usage", "scripted"):

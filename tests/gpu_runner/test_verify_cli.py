@@ -53,7 +53,7 @@ def test_a_single_file_is_a_candidate_and_its_line_has_every_key(run):
     assert line["ci_low"] <= line["speedup_vs_eager"] <= line["ci_high"]
     assert line["operator_coverage"] == 0.0
     assert "no-own-kernels" in line["labels"]
-    assert (line["protocol"], line["mode"], line["precision"]) == ("quick/3", "eval", "as-reference")
+    assert (line["protocol"], line["mode"], line["precision"]) == ("quick/4", "eval", "as-reference")
     assert line["device"]["target"] == "cpu"
 
 

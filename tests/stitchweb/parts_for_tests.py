@@ -123,14 +123,14 @@ def quick_timing(ms: float, eager: float = 4.38, speed: str = "faster") -> dict[
     return {
         "kind": "timing", "arms": [_arm("eager", eager), _arm("candidate", ms)], "baseline": "eager", "speed": speed,
         "over_eager": _over(eager / ms), "over_baseline": _over(eager / ms), "noise": 0.011, "floor_ms": 1.57,
-        "protocol": "quick/3", "device": DEVICE, "seconds": 3.1, "facts": {"load_average": 0.4},
+        "protocol": "quick/4", "device": DEVICE, "seconds": 3.1, "facts": {"load_average": 0.4},
     }  # fmt: skip
 
 
 def full_timing(ms: float, eager: float = 4.38, default: float = 3.02) -> dict[str, Any]:
     """The confirmation: every arm, a second process, an arm that failed."""
     return {
-        "kind": "timing", "baseline": "default", "speed": "faster", "protocol": "strict/3", "noise": 0.009, "seconds": 14.2,
+        "kind": "timing", "baseline": "default", "speed": "faster", "protocol": "strict/4", "noise": 0.009, "seconds": 14.2,
         "arms": [_arm("eager", eager), _arm("default", default), _arm("max-autotune", default * 1.04), _arm("candidate", ms)],
         "errors": {"reduce-overhead": "the same as default on a CPU, where there are no CUDA graphs"},
         "over_eager": _over(eager / ms, 0.02), "over_compile": _over(default / ms, 0.02), "over_baseline": _over(default / ms, 0.02),

@@ -25,7 +25,7 @@ class Queue:
 def make_queue(world: World, people: int = 3, items: int = 4, **options: int) -> Queue:
     run = Run.objects.create(
         team=world.team, revision=world.revision, owner=world.owner, name="layernorm", target="cpu", engineer="offline",
-        protocol="strict/3", status="finished", candidates=items,
+        protocol="strict/4", status="finished", candidates=items,
     )  # fmt: skip
     project = create_project(world.owner, world.team, Rubric.objects.get(key="kernels", version=1), "Norms", **options)
     users = [create_user(f"expert{i}-{project.pk}@example.org", name=f"Expert {i}") for i in range(people)]

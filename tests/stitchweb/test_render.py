@@ -136,7 +136,7 @@ def test_no_speed_is_shown_without_its_interval_and_baseline() -> None:
     assert "1.39<i>×</i>" in state
     assert "1.36 to 1.41" in state
     assert "over compile default" in state
-    assert "strict/3" in state
+    assert "strict/4" in state
 
 
 def test_a_candidate_that_is_not_verified_has_no_speed() -> None:
@@ -190,7 +190,7 @@ HOSTILE = (
 def test_terminal_commands_null_bytes_and_scripts_in_logs_are_text_that_can_be_read() -> None:
     t = Teller()
     how = {"mode": "eval", "precision": "as-reference", "engineers": {"coder": "offline"}, "budget": {"attempts": 12}}
-    t.tell("run.created", {"run": "43", "name": "r", "target": "cpu", "protocol": "quick/3", "source": t.put(REFERENCE)} | how)
+    t.tell("run.created", {"run": "43", "name": "r", "target": "cpu", "protocol": "quick/4", "source": t.put(REFERENCE)} | how)
     facts = build_facts(t, ok=False) | {"log": t.put(HOSTILE), "diagnostics": [HOSTILE]}
     more = {"status": "done", "verdict": "build-failed", "build": facts}
     t.tell("candidate.changed", candidate(t, "c1", "Fuse", parent="reference", todo=None, kernel=KERNEL, **more))

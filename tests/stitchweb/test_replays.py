@@ -81,7 +81,7 @@ def test_a_replay_is_a_job_with_the_recorded_draw_under_the_protocol_of_the_reco
     assert recorded is not None
     assert job.task["replay"] == ROW.replay.model_dump(mode="json")  # type: ignore[union-attr]
     assert job.queue == "run.cpu"
-    assert f"{job.task['protocol']['name']}/{job.task['protocol']['version']}" == recorded.protocol == "strict/3"
+    assert f"{job.task['protocol']['name']}/{job.task['protocol']['version']}" == recorded.protocol == "strict/4"
     assert newest(run).state == "asked"
     assert newest(run).by == "Teammate"
     assert "replay asked by Teammate" in panel(run)

@@ -19,8 +19,8 @@ from stitchweb.sharing.sides import numbers_of, side_of
 from tests.stitchweb.markup import well_formed
 from tests.stitchweb.sharing_world import Shown, make_shown
 
-ON = ("cpu", "strict/3", "A processor, 2 cores", "eval", "as-reference", False)
-GROUND = Ground("cpu", "strict/3", "A processor, 2 cores", "2.13.0", "", "eval", "as-reference", "f" * 64)
+ON = ("cpu", "strict/4", "A processor, 2 cores", "eval", "as-reference", False)
+GROUND = Ground("cpu", "strict/4", "A processor, 2 cores", "2.13.0", "", "eval", "as-reference", "f" * 64)
 
 
 def attempt(number: int, low: float | None, value: float | None = None, **more: Any) -> Attempt:
@@ -68,8 +68,8 @@ def test_nothing_is_ranked_across_target_protocol_device_mode_precision_or_what_
 
 
 def test_an_attempt_that_reached_no_device_counts_on_every_board_of_its_target_and_protocol() -> None:
-    away = ("cpu", "strict/3", "", "", "", False)
-    second = ("cpu", "strict/3", "Another", "eval", "as-reference", False)
+    away = ("cpu", "strict/4", "", "", "", False)
+    second = ("cpu", "strict/4", "Another", "eval", "as-reference", False)
     boards = boards_of([attempt(1, 1.5), attempt(2, 2.5, ground=second), attempt(3, None, verdict="refused", ground=away)])
     assert [len(b.attempts) for b in boards] == [2, 2]
     assert boards_of([attempt(3, None, ground=away)])[0].device == ""

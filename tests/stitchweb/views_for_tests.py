@@ -51,7 +51,7 @@ def _passed(t: Teller, base: dict[str, Any], ms: float, **more: Any) -> dict[str
 def _opening(t: Teller) -> None:
     budget = {"attempts": 12, "wall_s": 900.0, "tokens": None, "money": None, "device_s": 300.0}
     t.tell("run.created", {
-        "run": "41", "name": "layernorm_gelu", "target": "cpu", "protocol": "strict/3", "mode": "eval", "precision": "as-reference",
+        "run": "41", "name": "layernorm_gelu", "target": "cpu", "protocol": "strict/4", "mode": "eval", "precision": "as-reference",
         "engineers": {"planner": "offline", "coder": "offline", "verifier": "offline"}, "budget": budget, "source": t.put(REFERENCE),
     }, "Ada")  # fmt: skip
     t.tell(
@@ -278,7 +278,7 @@ def refused_story() -> tuple[list[Event], MemoryBlobs]:
             "run": "42",
             "name": "broken",
             "target": "cpu",
-            "protocol": "strict/3",
+            "protocol": "strict/4",
             "mode": "eval",
             "precision": "as-reference",
             "engineers": {"coder": "offline"},

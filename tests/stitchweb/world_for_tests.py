@@ -59,7 +59,7 @@ def tell_run(
     over = report.over_eager if report else None
     run = Run.objects.create(
         team=revision.program.team, revision=revision, owner=owner, name=revision.program.name, target="cpu", engineer="offline",
-        protocol="strict/3", status=view.status.status.value, last_seq=events[-1].seq, candidates=len(view.candidates),
+        protocol="strict/4", status=view.status.status.value, last_seq=events[-1].seq, candidates=len(view.candidates),
         verdict=view.result.verdict if view.result else "", sentence=view.result.sentence if view.result else "", best=view.best or "",
         speed=report.speed if report else "", speedup=over.value if over else None, speedup_low=over.low if over else None,
         speedup_high=over.high if over else None,

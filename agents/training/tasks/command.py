@@ -24,7 +24,7 @@ from gpu_runner.hands import Cancelled, Hands, HandsError
 BAD_INPUT, BROKEN, INTERRUPTED = 2, 4, 130
 ROOT = Path(__file__).resolve().parents[3]
 HELD_OUT = (ROOT / "examples", ROOT / "bench" / "suite")  # where they lie beside us
-HARNESS = "quick/3"
+HARNESS = "quick/4"
 MOST_TRIES = 40  # proposals per task that is wanted, before it is given up
 MOST_BROKEN = 3  # times in a row that the machine may fail
 

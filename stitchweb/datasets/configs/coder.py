@@ -11,7 +11,7 @@ from agents.training.prompts import coder_messages
 from stitchweb.datasets.configs.data import Data, us
 
 Row = dict[str, Any]
-HARNESS = "strict/3"
+HARNESS = "strict/4"
 
 
 def asked_of(data: Data, candidate: Mapping[str, Any]) -> list[dict[str, str]]:
