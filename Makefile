@@ -10,11 +10,13 @@ RUN_READY  := .venv/.run-$(PIN_HASH)
 DEV_READY  := .venv/.dev-$(DEV_HASH)
 TRAIN_READY := .venv/.train-$(TRAIN_HASH)
 PYTEST     := $(PYTHON_BIN) -m pytest
-# Those that measure, or count what sandboxes leave, run one at a time; what is left runs two at a time.
-MEASURING  := tests/agents/test_llm_end_to_end.py tests/agents/test_loop_end_to_end.py $(wildcard tests/agents/test_training_*.py)
-ALONE      := $(MEASURING) tests/gpu_runner tests/hacks tests/e2e
+# Those that expect a gain to be measured, or look at the whole machine, run one at a time; what is left runs two at a time.
+ALONE      := tests/agents/test_llm_end_to_end.py tests/agents/test_loop_end_to_end.py $(wildcard tests/agents/test_training_*.py) \
+              tests/gpu_runner/test_timing.py tests/gpu_runner/test_hostile_verifier.py tests/gpu_runner/test_neighbours.py \
+              tests/gpu_runner/test_verify_cli.py tests/gpu_runner/test_speed.py tests/gpu_runner/test_sandbox_leftovers.py \
+              tests/hacks tests/e2e/test_main_job.py tests/e2e/test_kill.py
 BESIDE     := tests/stitchweb tests/bench tests/test_compose.py tests/test_repository.py \
-              $(filter-out $(MEASURING),$(wildcard tests/agents/test_*.py))
+              $(filter-out $(ALONE),$(foreach folder,agents gpu_runner e2e,$(wildcard tests/$(folder)/test_*.py)))
 BROWSED    := $(wildcard tests/e2e/test_*_in_browser.py tests/e2e/test_review_*.py) tests/stitchweb/test_backup.py
 ON_BOTH    := tests/stitchweb/test_machine_in_trouble.py tests/stitchweb/test_review_queue.py tests/stitchweb/test_review_seen.py \
               tests/stitchweb/test_sharing_search.py
