@@ -100,7 +100,7 @@ def doubts(
             break
     if evidence.second is not None:
         both = (samples, evidence.second)
-        first_ratio, again = (paired_ratio(s[EAGER].medians, s[CANDIDATE].medians, protocol) for s in both)
+        first_ratio, again = (paired_ratio(s[EAGER].rounds, s[CANDIDATE].rounds, protocol) for s in both)
         tolerance = AGREEMENT + sum(noise(s[EAGER].rounds) or 0.0 for s in both)
         if not agree(first_ratio, again, tolerance):
             doubt(

@@ -102,7 +102,7 @@ class Bench(Sampler):
             return False
         others = [samples for name, samples in self.samples.items() if name != CANDIDATE]
         fastest = min(others, key=lambda samples: median(samples.all))
-        ratio = paired_ratio(fastest.medians, self.samples[CANDIDATE].medians, self.protocol)
+        ratio = paired_ratio(fastest.rounds, self.samples[CANDIDATE].rounds, self.protocol)
         return (ratio.high - ratio.low) / 2.0 > self.protocol.half_width * ratio.value
 
     def _round(self, each: int) -> list[dict[str, Call]]:

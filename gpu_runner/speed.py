@@ -7,7 +7,7 @@ from typing import Any
 from gpu_runner.conditions import conditions_facts
 from gpu_runner.contracts import ArmTiming, HackClass, Interval, Protocol, Speed, TimingReport, Verdict
 from gpu_runner.doubts import doubts, floor_ms, interferes
-from gpu_runner.stats import interval, linked_ratio, median, noise, noise_between, paired_ratio, percentile, speed_word
+from gpu_runner.stats import interval, linked_ratio, median, noise, noise_between, paired, paired_ratio, percentile, speed_word
 from gpu_runner.timed import CANDIDATE, EAGER, Samples, SpeedEvidence, WrongCall
 from gpu_runner.verdict import Trouble, candidate_failure, numeric, reference_failure, structural
 
@@ -37,7 +37,8 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
     baseline = min(baselines, key=now_ms.__getitem__)
     compiled = [name for name in baselines if name != EAGER]
     best_compiled = min(compiled, key=now_ms.__getitem__) if compiled else None
-    measured_noise = noise_between(*(samples[name].rounds for name in (EAGER, CANDIDATE) if name in samples))
+    alone, with_candidate = samples[EAGER].rounds, samples.get(CANDIDATE)
+    measured_noise = noise_between(alone, with_candidate.rounds) if with_candidate else noise(alone)
     floor = floor_ms(evidence)
     common: dict[str, Any] = {
         "arms": tuple(timings.values()), "errors": errors, "baseline": baseline, "noise": measured_noise,
@@ -49,10 +50,10 @@ def timing_report(evidence: SpeedEvidence) -> TimingReport:
 
     def over(name: str) -> Interval:
         if name in samples:
-            return paired_ratio(samples[name].medians, samples[CANDIDATE].medians, protocol)
+            return paired_ratio(samples[name].rounds, samples[CANDIDATE].rounds, protocol)
         then = evidence.known.samples if evidence.known else {}
-        link = then[name].medians, then[EAGER].medians
-        return linked_ratio(link, (samples[EAGER].medians, samples[CANDIDATE].medians), protocol)
+        link = then[name].rounds, then[EAGER].rounds
+        return linked_ratio(link, (samples[EAGER].rounds, samples[CANDIDATE].rounds), protocol)
 
     over_baseline = over(baseline)
     speed = speed_word(over_baseline, protocol, measured_noise)
@@ -75,7 +76,7 @@ def _of_eager(evidence: SpeedEvidence, baseline: str, noise: float | None) -> Sp
     if baseline == EAGER or evidence.degenerate:
         return Speed.NOT_CLAIMED
     both = evidence.samples if baseline in evidence.samples or evidence.known is None else evidence.known.samples
-    return speed_word(paired_ratio(both[baseline].medians, both[EAGER].medians, evidence.protocol), evidence.protocol, noise)
+    return speed_word(paired_ratio(both[baseline].rounds, both[EAGER].rounds, evidence.protocol), evidence.protocol, noise)
 
 
 def eager_then_over_now(evidence: SpeedEvidence) -> float | None:
@@ -123,7 +124,7 @@ def _now_ms(name: str, evidence: SpeedEvidence) -> float:
     if name in evidence.samples or evidence.known is None:
         return median(evidence.samples[name].all) / 1e6
     then = evidence.known.samples
-    over_eager = median([a / b for a, b in zip(then[name].medians, then[EAGER].medians, strict=True)])
+    over_eager = median([ratio for some in paired(then[name].rounds, then[EAGER].rounds) for ratio in some])
     return over_eager * median(evidence.samples[EAGER].all) / 1e6
 
 

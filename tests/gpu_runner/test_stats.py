@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import chain
 
 import pytest
 
@@ -14,13 +15,13 @@ STRICT = PROTOCOLS["strict"]
 
 
 def a_run(generator: random.Random, rounds: int, true_ratio: float, jitter: float = 0.02, drift: float = 0.1):
-    """Medians of rounds of a baseline and of a program `true_ratio` times faster. The machine drifts for both alike from round
-    to round; each has noise of its own."""
+    """Rounds of one sample of a baseline and of a program `true_ratio` times faster. The machine drifts for both alike from
+    round to round; each has noise of its own."""
     baseline, candidate = [], []
     for _ in range(rounds):
         machine = 1.0 + drift * generator.random()
-        baseline.append(machine * (1.0 + generator.gauss(0, jitter)))
-        candidate.append(machine / true_ratio * (1.0 + generator.gauss(0, jitter)))
+        baseline.append([machine * (1.0 + generator.gauss(0, jitter))])
+        candidate.append([machine / true_ratio * (1.0 + generator.gauss(0, jitter))])
     return baseline, candidate
 
 
@@ -64,8 +65,18 @@ def test_the_interval_covers_the_truth_as_often_as_it_says_whatever_the_distribu
 
 
 def test_one_disturbed_round_does_not_move_the_median():
-    baseline = [1.0] * 9 + [50.0]
-    assert paired_ratio(baseline, [1.0] * 10, STRICT).value == 1.0
+    baseline = [[1.0, 1.0]] * 9 + [[50.0, 50.0]]
+    assert paired_ratio(baseline, [[1.0, 1.0]] * 10, STRICT).value == 1.0
+
+
+def test_samples_that_were_taken_together_are_compared_with_each_other():
+    """The machine gets slower within each round; a median of either arm lies anywhere on the way."""
+    slower = [1.0, 1.5, 2.0, 9.0, 10.0]
+    baseline = [[1.1 * machine for machine in slower]] * 6
+    candidate = [[*slower[:2], 3.0 * slower[2], *slower[3:]]] * 6  # one of each five is disturbed
+    ratio = paired_ratio(baseline, candidate, STRICT)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.1, 1.1, 1.1))
+    assert median(baseline[0]) / median(candidate[0]) < 0.5
 
 
 def test_with_few_rounds_the_interval_is_all_of_them_and_nothing_raises():
@@ -75,7 +86,9 @@ def test_with_few_rounds_the_interval_is_all_of_them_and_nothing_raises():
     with pytest.raises(ValueError):
         median([])
     with pytest.raises(ValueError):
-        paired_ratio([1.0], [1.0, 2.0], STRICT)
+        paired_ratio([[1.0]], [[1.0], [2.0]], STRICT)
+    with pytest.raises(ValueError):
+        paired_ratio([[1.0], [1.0]], [[1.0], [2.0, 2.0]], STRICT)
 
 
 def test_percentiles_interpolate():
@@ -83,17 +96,16 @@ def test_percentiles_interpolate():
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
 
 
-def test_the_noise_between_two_arms_has_both_in_it() -> None:
+def test_what_slows_both_arms_alike_is_no_noise_between_them() -> None:
     quiet = [[100.0, 100.1, 100.2] for _ in range(8)]
     loud = [[100.0, 110.0, 104.0], [96.0, 104.0, 101.0]] * 4
-    one, other = noise(quiet), noise(loud)
-    assert one is not None
-    assert other is not None
-    assert one < 0.01 < other
-    assert noise_between(quiet, loud) == pytest.approx(math.sqrt((one**2 + other**2) / 2))
-    assert noise_between(loud) == other
-    assert noise_between([[1.0]], loud) == other
-    assert noise_between([[1.0]]) is None
+    alone, both = noise(loud), noise_between(loud, [[0.9 * sample for sample in some] for some in loud])
+    assert both == pytest.approx(0.0, abs=1e-9)
+    between = noise_between(quiet, loud)
+    assert alone is not None
+    assert between is not None
+    assert 0.01 < between < alone  # which is of two such arms
+    assert noise_between([[1.0]], [[1.0]]) is None
 
 
 @pytest.mark.parametrize(("samples", "rounds"), [(3, 6), (5, 10), (5, 30), (1, 12)])
@@ -108,16 +120,18 @@ def test_comparisons_of_a_program_with_itself_stay_within_the_noise(samples: int
 
         return [[sample() for _ in range(samples)] for _ in range(rounds)]
 
-    found, apart = [], []
+    found, between, apart, medians = [], [], [], []
     for _ in range(60):
         one, other = timing(), timing()
         found.append(noise(one) or 0.0)
-        ratios = [median(a) / median(b) for a, b in zip(one, other, strict=True)]
-        apart.append(abs(median(ratios) - 1.0))
-    inside = sum(distance <= own for distance, own in zip(apart, found, strict=True))
-    assert inside >= 0.88 * len(found)
-    if not disturbed:
-        assert median(found) <= 4 * percentile(apart, 0.68)
+        between.append(noise_between(one, other) or 0.0)
+        apart.append(abs(paired_ratio(one, other, STRICT).value - 1.0))
+        medians.append(abs(median([*chain(*one)]) / median([*chain(*other)]) - 1.0))
+    for distances, estimates in ((apart, between), (medians, found)):
+        inside = sum(distance <= own for distance, own in zip(distances, estimates, strict=True))
+        assert inside >= 0.85 * len(estimates)
+        if not disturbed:
+            assert median(estimates) <= 4 * percentile(distances, 0.68)
 
 
 def test_noise_grows_with_the_machine_and_is_a_pure_function() -> None:
@@ -163,4 +177,4 @@ def test_a_ratio_over_a_third_program_is_the_product_of_two_and_as_uncertain_as_
         covered += ratio.low <= 2.0 * 1.3 <= ratio.high
     assert covered >= 54
     with pytest.raises(ValueError, match="paired"):
-        linked_ratio(([], []), ([1.0], [1.0]), STRICT)
+        linked_ratio(([], []), ([[1.0]], [[1.0]]), STRICT)
