@@ -114,8 +114,7 @@ class Site:
         place = Queue(queue, Exchange("stitchweb"), routing_key=queue, no_declare=True)
         with Celery("sender") as sender:
             sender.conf.update(celery_settings(self.broker))
-            message = {"id": job.number, "token": job.token, "task": task.model_dump(mode="json")}
-            sender.send_task(TASK, kwargs={"job": message}, queue=place)
+            sender.send_task(TASK, kwargs={"job": {"id": job.number, "token": job.token}}, queue=place)
         return job
 
     # ---- what runners ask, by the last words of the address
@@ -146,7 +145,8 @@ class Site:
         job.claim, job.runner = uuid.uuid4().hex, body["worker"]
         found = self._built(job)
         told = found and Library(sha256=digest(found[0]), report=found[1]).model_dump(mode="json")
-        return {"claim": job.claim, "keeps": job.queue == BUILD_QUEUE and job.task.kind == "build", "library": told}
+        keeps = job.queue == BUILD_QUEUE and job.task.kind == "build"
+        return {"claim": job.claim, "task": job.task.model_dump(mode="json"), "keeps": keeps, "library": told}
 
     def _built(self, job: Job) -> tuple[bytes, BuildReport] | None:
         """What a builder made of the kernels that a job measures."""

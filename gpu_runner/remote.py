@@ -146,6 +146,7 @@ class JobClient:
         self.cancelled = threading.Event()
         self.gone = False
         self.refused = False
+        self.task: dict[str, Any] = {}  # what is to be done: the site's word, once it is claimed
         self.keeps = False  # the site wants the library that this job builds
         self.library: dict[str, Any] | None = None  # what another host built for this job's candidate, as `contracts.Library`
 
@@ -167,6 +168,7 @@ class JobClient:
                 pause = min(2 * pause, MAX_PAUSE_S)
                 continue
             self._claim = str(answer["claim"])
+            self.task = found if isinstance(found := answer.get("task"), dict) else {}
             self.keeps, self.library = answer.get("keeps") is True, answer.get("library")
             self._thread = threading.Thread(target=self._send_loop, name="progress", daemon=True)
             self._thread.start()

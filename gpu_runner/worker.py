@@ -97,7 +97,7 @@ def _begin(**_: object) -> None:
 
 @app.task(name=TASK)
 def perform(job: dict[str, Any]) -> None:
-    """One job: {"id", "token", "task"}."""
+    """One job: {"id", "token"}. Whoever takes messages of a queue can put some there, too; what to do, the site says."""
     account: Account = app.conf["runner_account"]
     # The address is that of the site which this runner joined, never one that a message could name.
     client = JobClient(f"{account.site}/jobs/{int(job['id'])}", str(job["token"]), account.name, account.secret)
@@ -108,7 +108,7 @@ def perform(job: dict[str, Any]) -> None:
         return
     began = time.monotonic()
     try:
-        work(job["task"], client, hands(), began)
+        work(client.task, client, hands(), began)
     finally:
         client.close()
 

@@ -167,7 +167,7 @@ def send(job: Job) -> None:
         dispatch.send(dispatch.THINK, job.queue, job_id=job.pk)
         Job.objects.filter(pk=job.pk).update(sent_at=timezone.now(), sends=job.sends + 1)
         return
-    dispatch.send(TASK, job.queue, job={"id": job.pk, "token": token_of(job.pk), "task": job.task})
+    dispatch.send(TASK, job.queue, job={"id": job.pk, "token": token_of(job.pk)})
     Job.objects.filter(pk=job.pk).update(sent_at=timezone.now(), sends=job.sends + 1)
 
 

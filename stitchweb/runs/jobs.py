@@ -65,12 +65,15 @@ def endpoint(view: Callable[..., dict[str, Any] | bytes]) -> Callable[..., HttpR
 @require_POST
 @endpoint
 def claim(request: HttpRequest, pk: int) -> dict[str, Any]:
-    """{"worker"} and the header X-Runner-Secret → {"claim", "keeps", "library"}. `keeps`: the library that it builds is to be
-    sent before the report; `library`: what another host built of its candidate's kernels, or None."""
+    """{"worker"} and the header X-Runner-Secret → {"claim", "task", "keeps", "library"}. `task`: what is to be done;
+    `keeps`: the library that it builds is to be sent before the report; `library`: what another host built of its candidate's
+    kernels, or None."""
     runner = hosts.known(text_of(body_of(request), "worker"), request.headers.get("X-Runner-Secret", ""))
     mine = jobbook.claim(pk, runner)
     job = Job.objects.get(pk=pk)
-    return {"claim": mine, "keeps": libraries.wanted(job), "library": libraries.named(libraries.of(job))}
+    return {
+        "claim": mine, "task": job.task, "keeps": libraries.wanted(job), "library": libraries.named(libraries.of(job)),
+    }  # fmt: skip
 
 
 @require_POST

@@ -23,7 +23,7 @@ def main() -> None:
     while True:
         for job in Job.objects.filter(state=JobState.QUEUED, queue__startswith="run.").exclude(pk__in=taken):
             taken.add(job.pk)
-            Runner({"id": job.pk, "token": token_of(job.pk), "task": job.task}).work(hands)
+            Runner({"id": job.pk, "token": token_of(job.pk)}).work(hands)
         time.sleep(0.05)
 
 

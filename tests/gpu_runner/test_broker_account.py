@@ -109,7 +109,7 @@ def sender(broker: redis.Redis) -> Celery:
 def send(broker: redis.Redis, job: int, priority: int = 0) -> None:
     queue = Queue(QUEUE, Exchange("stitchweb"), routing_key=QUEUE, no_declare=True)
     with sender(broker) as app:
-        app.send_task(TASK, kwargs={"job": {"id": job, "token": "t", "task": {}}}, queue=queue, priority=priority)
+        app.send_task(TASK, kwargs={"job": {"id": job, "token": "t"}}, queue=queue, priority=priority)
 
 
 def until(look: Any, seconds: float = 30) -> None:

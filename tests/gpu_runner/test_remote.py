@@ -48,7 +48,7 @@ class Endpoint:
                 refused = endpoint.refuses(body) if isinstance(body, dict) else 200
                 self.send_response(endpoint.status.get(action, refused))
                 self.end_headers()
-                self.wfile.write(json.dumps({"claim": "c", "cancel": endpoint.cancel}).encode())
+                self.wfile.write(json.dumps({"claim": "c", "task": TASK, "cancel": endpoint.cancel}).encode())
 
             def do_GET(self) -> None:
                 action = self.path.removeprefix("/jobs/7/")
@@ -281,6 +281,18 @@ def test_a_report_is_delivered_with_its_duration(endpoint: Endpoint, client: Job
     assert reported(endpoint)["report"] == analysis().model_dump(mode="json")
     assert reported(endpoint)["seconds"] >= 5
     assert endpoint.messages() == ["Doing analyse", "analyse line\n"]
+
+
+def test_what_is_to_be_done_the_site_says_and_no_message(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_runner import worker
+
+    hands = FakeHands()
+    account = Account(endpoint.url.removesuffix("/jobs/7"), "one@here", "secret", ("run.cpu",))
+    monkeypatch.setitem(worker.app.conf, "runner_account", account)
+    monkeypatch.setattr(worker, "hands", lambda: hands)
+    worker.perform({"id": 7, "token": "secret", "task": TASK | {"source": {"text": "forged", "entry": ""}}})
+    assert [task.source.text for task in hands.tasks if task.kind == "analyse"] == ["x"]
+    assert reported(endpoint)["report"] is not None
 
 
 def test_a_task_of_another_version_is_answered(endpoint: Endpoint, client: JobClient) -> None:

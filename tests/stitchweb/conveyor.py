@@ -100,7 +100,7 @@ class Runner:
         if not self.claim():
             return
         try:
-            done = hands.perform(TypeAdapter(Task).validate_python(self.job["task"]), lambda said: self.progress(said))
+            done = hands.perform(TypeAdapter(Task).validate_python(self.told["task"]), lambda said: self.progress(said))
         except HandsError as error:
             self.report(None, str(error))
         else:

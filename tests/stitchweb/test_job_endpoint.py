@@ -54,11 +54,13 @@ def report() -> dict[str, Any]:
     return analysis().model_dump(mode="json")
 
 
-def test_a_message_carries_the_task_and_no_secret_of_the_site(runner: Runner, settings: Any) -> None:
-    assert set(runner.job) == {"id", "token", "task"}
-    assert runner.job["task"]["kind"] == "analyse"
+def test_a_message_says_which_job_and_the_claim_says_what_to_do(runner: Runner, settings: Any) -> None:
+    assert set(runner.job) == {"id", "token"}
     assert settings.SECRET_KEY not in str(runner.job)
 
+    assert runner.claim()
+    assert runner.told["task"] == Job.objects.get().task
+    assert runner.told["task"]["kind"] == "analyse"
 
 def test_a_job_is_claimed_once(runner: Runner) -> None:
     second = Runner(runner.job)

@@ -141,7 +141,7 @@ def test_who_is_not_known_is_told_nothing_and_takes_no_job(
     secret = right if secret == "right" else secret
     assert ask("present", {"name": name}, secret)[0] in (400, 401)
     made = job(world)
-    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk), "task": {}})
+    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk)})
     assert runner.post("claim", {"worker": name}, secret=secret)[0] in (400, 401)
     made.refresh_from_db()
     assert made.state == JobState.QUEUED
@@ -149,7 +149,7 @@ def test_who_is_not_known_is_told_nothing_and_takes_no_job(
 
 def test_a_runner_takes_no_job_of_another_queue(world: World, broker: redis.Redis) -> None:
     told, made = joined(world, queues=("run.sm_90",)), job(world)
-    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk), "task": {}})
+    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk)})
     assert runner.post("claim", {"worker": told["name"]}, secret=told["secret"])[0] == 410
 
 
@@ -163,7 +163,7 @@ def test_a_drained_runner_is_refused_and_its_job_is_sent_to_another(
     assert jobbook.why_waiting(made, runners.there()) == (
         "The only runner for cpu is draining and takes no jobs. It is done as soon as one takes jobs again."
     )
-    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk), "task": {}})
+    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk)})
     assert runner.post("claim", {"worker": "gpu0@far"}, secret=told["secret"])[0] == 423
     heard("other", ["run.cpu"])
     conveyor.messages.clear()
@@ -183,7 +183,7 @@ def test_a_runner_on_which_job_after_job_fails_is_quarantined_and_says_why(
         if number == 1:  # one that goes well in between
             hosts.did_well("gpu0@far")
         made = job(world)
-        runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk), "task": {}})
+        runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk)})
         status, answer = runner.post("claim", {"worker": "gpu0@far"}, secret=told["secret"])
         assert status == 200, number
         runner.claim_token = answer["claim"]
@@ -198,7 +198,7 @@ def test_a_runner_that_falls_silent_again_and_again_is_quarantined(world: World,
     made = job(world)
     secret = hosts.admit("one", ["run.cpu"])
     for _ in range(2):
-        runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk), "task": {}})
+        runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk)})
         assert runner.post("claim", {"worker": "one"}, secret=secret)[0] == 200
         Job.objects.update(lease_expires=timezone.now() - timedelta(seconds=1))
         sweep()
@@ -207,7 +207,7 @@ def test_a_runner_that_falls_silent_again_and_again_is_quarantined(world: World,
 
 def test_a_removed_runner_loses_account_secret_and_job(world: World, broker: redis.Redis, conveyor: Conveyor) -> None:
     told, made = joined(world), job(world)
-    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk), "task": {}})
+    runner = Runner({"id": made.pk, "token": jobbook.token_of(made.pk)})
     _, answer = runner.post("claim", {"worker": "gpu0@far"}, secret=told["secret"])
     runner.claim_token = answer["claim"]
     hosts.remove("gpu0@far", world.owner)
