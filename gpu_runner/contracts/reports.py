@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gpu_runner.contracts.base import Contract
 from gpu_runner.contracts.graph import Graph, TensorSpec
@@ -17,6 +18,17 @@ class Interval(Contract):
     value: float
     low: float
     high: float
+
+
+def _has_logarithm(ratio: Interval) -> Interval:
+    if not all(0.0 < bound < math.inf for bound in (ratio.value, ratio.low, ratio.high)):
+        raise ValueError("a ratio and its bounds are above zero and finite")
+    return ratio
+
+
+# Whoever sends a report may say what they like, and means over many of them are made of logarithms.
+Ratio = Annotated[Interval, AfterValidator(_has_logarithm)]
+Milliseconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class DeviceInfo(Contract):
@@ -195,13 +207,13 @@ class ArmTiming(Contract):
     """One arm. Times in milliseconds per call; `rounds` holds the median of each round, in the order measured."""
 
     arm: str  # eager | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs | candidate
-    median_ms: float
-    low_ms: float
-    high_ms: float
-    p10_ms: float
-    p90_ms: float
+    median_ms: Milliseconds
+    low_ms: Milliseconds
+    high_ms: Milliseconds
+    p10_ms: Milliseconds
+    p90_ms: Milliseconds
     samples: int
-    rounds: tuple[float, ...] = ()
+    rounds: tuple[Milliseconds, ...] = ()
     build_s: float | None = None  # how long torch.compile took
 
 
@@ -213,9 +225,9 @@ class TimingReport(Contract):
     errors: dict[str, str] = {}  # arm: why it has no number
     baseline: str = "eager"
     speed: Speed = Speed.NOT_CLAIMED
-    over_eager: Interval | None = None
-    over_compile: Interval | None = None
-    over_baseline: Interval | None = None
+    over_eager: Ratio | None = None
+    over_compile: Ratio | None = None
+    over_baseline: Ratio | None = None
     noise: float | None = None  # how far eager and candidate lie apart by noise alone, 0.01 = 1 %
     floor_ms: float | None = None
     second_process_ms: float | None = None

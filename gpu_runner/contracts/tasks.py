@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpu_runner.contracts.base import Contract
 from gpu_runner.contracts.candidate import CandidateFiles
 from gpu_runner.contracts.program import Mode, Precision, Source
 from gpu_runner.contracts.protocol import Protocol
-from gpu_runner.contracts.reports import Replay
+from gpu_runner.contracts.reports import CheckRow, Replay
 
 BESIDE_A_GPU_MIB = 49152
 
@@ -101,12 +101,30 @@ class ProfileTask(_Task):
 Task = Annotated[AnalyseTask | BuildTask | CheckTask | TimeTask | ProfileTask, Field(discriminator="kind")]
 
 
+class TimingRound(Contract):
+    """A round of an arm that has been timed; its median in milliseconds."""
+
+    arm: str
+    round: int
+    rounds: int
+    median_ms: float | None
+
+
 class Progress(Contract):
     """Something worth showing before the report is there.
 
-    `log`: {"stream": "build" | "reference" | "candidate", "text": str}; `check`: a CheckRow; `timing`: {"arm": str,
-    "round": int, "rounds": int, "median_ms": float | None}; `stage`: {"text": str}, a short sentence of what is being done.
+    `log`: {"stream": "build" | "reference" | "candidate", "text": str}; `check`: a CheckRow; `timing`: a TimingRound; `stage`:
+    {"text": str}, a short sentence of what is being done. What is no row or round is refused here: what was told once is read
+    again for as long as there is its run.
     """
 
     kind: Literal["log", "check", "timing", "stage"]
     payload: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        if self.kind == "check":
+            CheckRow.model_validate(self.payload)
+        elif self.kind == "timing":
+            TimingRound.model_validate(self.payload)
+        return self

@@ -9,12 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.files.storage import default_storage
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from gpu_runner.broker import BUILD_QUEUE
 from gpu_runner.contracts import BuildReport, Library
 from gpu_runner.contracts.candidate import LIBRARY_FILE, MODEL_FILE
-from stitchweb.runs.models import ENDED, Artifact, Job, JobState
+from stitchweb.runs.models import ENDED, Artifact, Job, JobState, Runner, RunnerState
 
 KEPT = timedelta(days=1)  # after the end of a run: checks of it are made again at once, or hardly ever
 
@@ -29,6 +30,7 @@ def of(job: Job) -> Artifact | None:
     a candidate in a run.
 
     The run's own and no other's: looked for among the builds of the same candidate or, for an engineer's tasks, of its step.
+    A host that was quarantined or removed since is believed no more, whatever the reason was.
     """
     kernels = _kernels(job.task)
     if job.task.get("kind") not in ("check", "time", "profile") or job.run_id is None or not kernels:
@@ -36,6 +38,7 @@ def of(job: Job) -> Artifact | None:
     built = Artifact.objects.filter(
         name=LIBRARY_FILE, job__run=job.run_id, job__kind="build", job__queue=BUILD_QUEUE, job__state=JobState.DONE,
         job__candidate=job.candidate, job__within=job.within,
+        job__worker__in=Runner.objects.exclude(state=RunnerState.QUARANTINED).values("name"),
     )  # fmt: skip
     rows = built.select_related("job").order_by("-pk")
     for row in rows:
@@ -56,8 +59,13 @@ def forget() -> int:
     old = Artifact.objects.filter(
         name=LIBRARY_FILE, job__queue=BUILD_QUEUE, job__run__status__in=ENDED, job__run__ended_at__lt=timezone.now() - KEPT
     )
+    return drop(old)
+
+
+def drop(rows: QuerySet[Artifact]) -> int:
+    """Delete these files; how many there were. One query where there is none."""
     count = 0
-    for row in old.iterator(500):
+    for row in rows.iterator(500):
         name = row.file.name
         row.delete()  # the row first: a file without a row is found by nobody
         default_storage.delete(name)

@@ -55,10 +55,7 @@ def ended(run: Run, job: Job) -> None:
     if job.state != JobState.DONE:
         change(run, job, state="failed", sentence=(job.error or "The runner could not do it.")[:MOST_TEXT])
         return
-    report = CheckReport.model_validate(job.report) if (job.report or {}).get("kind") == "check" else None
-    if report is None:
-        change(run, job, state="failed", sentence="The runner answered with another report.")
-        return
+    report = CheckReport.model_validate(job.report)
     seen = next((row for row in report.rows if row.replay is not None), None)
     device = ", ".join(filter(None, (report.device.name, f"torch {report.device.torch}"))) if report.device else ""
     change(run, job, state="done", seen=seen, sentence=report.sentence[:MOST_TEXT], device=device)

@@ -15,7 +15,7 @@ from agents.engineers.scripted import Scripted
 from agents.state import Step
 from agents.steps import measuring
 from gpu_runner.broker import TASK
-from gpu_runner.contracts import BuildReport, CandidateFiles, Source
+from gpu_runner.contracts import BuildReport, CandidateFiles, CheckReport, Source, Verdict
 from stitchweb.runs import hosts, jobbook, libraries, services
 from stitchweb.runs.models import Artifact, Job, JobState, Run
 from stitchweb.runs.models import Runner as Row
@@ -182,14 +182,16 @@ def test_a_build_whose_host_died_over_it_is_the_devices(world: World, conveyor: 
 # ---- the library
 
 
-def send(runner: Runner, data: bytes = LIBRARY, digest: str = "", claim: str = "") -> tuple[int, dict[str, Any]]:
+def send(
+    runner: Runner, data: bytes = LIBRARY, digest: str = "", claim: str | None = None, name: str = "libkernels.so"
+) -> tuple[int, dict[str, Any]]:
     answer = Client().post(
-        f"/jobs/{runner.job['id']}/artifacts/libkernels.so",
+        f"/jobs/{runner.job['id']}/artifacts/{name}",
         data,
         content_type="application/octet-stream",
         headers={
             "Authorization": f"Bearer {runner.job['token']}",
-            "X-Claim": claim or runner.claim_token,
+            "X-Claim": runner.claim_token if claim is None else claim,
             "X-Sha256": digest or hashlib.sha256(data).hexdigest(),
         },
     )
@@ -266,6 +268,47 @@ def test_only_who_has_the_job_sends_its_library(world: World, conveyor: Conveyor
     assert runner.claim("builder")
     assert runner.report(BUILT.model_dump(mode="json"))[0] == 200
     assert send(runner)[0] == 410, "a job that is done takes nothing"
+
+
+def test_a_host_that_was_removed_sends_nothing_and_what_it_sent_is_not_used(world: World, conveyor: Conveyor) -> None:
+    heard("builder", ["build.cuda"])
+    heard("other", ["build.cuda"])
+    begin(world)
+    runner = until(conveyor, "build")
+    assert runner.claim("builder")
+    assert send(runner, b"a poisoned one")[0] == 200
+    removed(world)
+    for claim in (runner.claim_token, ""):  # an empty one is what the job was left with
+        assert send(runner, claim=claim, name="more.bin")[0] == 410
+    second = Runner(runner.job)
+    assert second.claim("other")
+    assert send(second)[0] == 200
+    assert second.report(BUILT.model_dump(mode="json"))[0] == 200
+    device = until(conveyor, "check")
+    assert device.claim("device")
+    assert fetch(device) == (200, LIBRARY)
+
+
+@pytest.mark.parametrize("away", [quarantined, removed])
+def test_what_a_host_built_is_not_lent_once_it_is_believed_no_more(
+    world: World, conveyor: Conveyor, away: Callable[[World], None]
+) -> None:
+    built(world, conveyor)
+    away(world)
+    device = until(conveyor, "check")
+    assert device.claim("device")
+    assert device.told["library"] is None
+    assert fetch(device)[0] == 404
+
+
+def test_a_host_for_builds_makes_no_verdict(world: World, conveyor: Conveyor) -> None:
+    heard("builder", ["build.cuda"])
+    begin(world)
+    runner = until(conveyor, "build")
+    assert runner.claim("builder")
+    assert send(runner)[0] == 200
+    assert runner.report(CheckReport(verdict=Verdict.VERIFIED).model_dump(mode="json"))[0] == 200
+    assert row(runner).state == JobState.FAILED
 
 
 def test_a_build_on_the_device_itself_is_not_sent(world: World, conveyor: Conveyor) -> None:

@@ -11,13 +11,14 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.engineers.scripted import Scripted
-from gpu_runner.broker import TASK
-from gpu_runner.contracts import Progress
-from stitchweb.runs import jobbook, runners, services
+from gpu_runner.broker import HARD_LIMIT_S, TASK
+from gpu_runner.contracts import CheckReport, Progress, Verdict
+from stitchweb.runs import jobbook, jobs, runners, services
+from stitchweb.runs.history import view_of
 from stitchweb.runs.models import Artifact, Event, Job, JobState, Run
 from stitchweb.runs.models import Runner as Fleet
 from stitchweb.runs.sweeper import sweep
-from tests.agents.loop_world import analysis, options, scripted_name, todo
+from tests.agents.loop_world import analysis, options, scripted_name, timing, todo
 from tests.conftest import World, build_world
 from tests.stitchweb.conveyor import Conveyor, Runner, heard
 
@@ -57,10 +58,10 @@ def report() -> dict[str, Any]:
 def test_a_message_says_which_job_and_the_claim_says_what_to_do(runner: Runner, settings: Any) -> None:
     assert set(runner.job) == {"id", "token"}
     assert settings.SECRET_KEY not in str(runner.job)
-
     assert runner.claim()
     assert runner.told["task"] == Job.objects.get().task
     assert runner.told["task"]["kind"] == "analyse"
+
 
 def test_a_job_is_claimed_once(runner: Runner) -> None:
     second = Runner(runner.job)
@@ -125,6 +126,24 @@ def test_progress_that_cannot_be_read_does_not_end_the_job(run: Run, runner: Run
     runner.claim()
     body = {"claim": runner.claim_token, "batch": 1, "messages": [{"kind": "gossip", "payload": {}}]}
     assert runner.post("progress", body) == (200, {"cancel": False})
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("check", {"what": "a row of another version"}),
+        ("check", {"group": "declared", "name": ["no text"]}),
+        ("timing", {"arm": "eager", "round": "first", "rounds": 2, "median_ms": 1.0}),
+        ("timing", {"arm": "eager", "round": 1, "rounds": 2, "median_ms": 1.0, "candidate": "another's"}),
+    ],
+)
+def test_a_word_that_no_page_could_read_is_not_kept(run: Run, runner: Runner, kind: str, payload: dict[str, Any]) -> None:
+    runner.claim()
+    before = Event.objects.filter(run=run).count()
+    body = {"claim": runner.claim_token, "batch": 1, "messages": [{"kind": kind, "payload": payload}]}
+    assert runner.post("progress", body) == (200, {"cancel": False})
+    assert Event.objects.filter(run=run).count() == before
+    assert view_of(run.pk).seq == before
 
 
 def test_a_runner_learns_that_its_run_is_cancelled(world: World, run: Run, runner: Runner) -> None:
@@ -227,6 +246,89 @@ def test_an_artifact_of_a_stranger_or_too_large_or_with_a_path_is_refused(runner
     assert not Artifact.objects.exists()
 
 
+def test_a_delivery_begins_without_the_files_of_the_one_before(runner: Runner) -> None:
+    runner.claim()
+    assert put(runner, "a.bin", b"of the first") == 200
+    stored = Artifact.objects.get().file
+    Job.objects.update(lease_expires=timezone.now() - timedelta(seconds=1))
+    second = Runner(runner.job)
+    assert second.claim()
+    assert not Artifact.objects.exists()
+    assert not stored.storage.exists(stored.name)
+    assert put(second, "a.bin", b"of the second") == 200
+    assert Artifact.objects.get().file.read() == b"of the second"
+
+
+def test_a_file_whose_job_became_anothers_while_it_was_sent_is_not_kept(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.claim()
+    real = jobs._read
+
+    def slowly(*given: Any) -> bytes:
+        Job.objects.update(claim="another's")
+        return real(*given)
+
+    monkeypatch.setattr(jobs, "_read", slowly)
+    assert put(runner, "a.bin", b"late") == 410
+    assert not Artifact.objects.exists()
+
+
+def test_a_job_has_few_files(runner: Runner) -> None:
+    runner.claim()
+    assert {put(runner, f"{number}.bin", b"x") for number in range(jobs.MOST_FILES)} == {200}
+    assert put(runner, "one-more.bin", b"x") == 400
+    assert put(runner, "0.bin", b"x") == 200, "a repetition is answered alike"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"seconds": 10**400}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"seconds": -1}, {"seconds": True},
+        {"claim": "\ud800"}, {"claim": "a\0b"},
+    ],
+)  # fmt: skip
+def test_what_no_database_takes_is_not_understood(runner: Runner, said: dict[str, Any]) -> None:
+    runner.claim()
+    body = {"claim": runner.claim_token, "report": report(), "seconds": 1.0}
+    assert runner.post("report", body | said)[0] == 400
+    assert Job.objects.get().state == JobState.CLAIMED
+
+
+def test_no_team_pays_for_more_seconds_than_a_job_can_take(runner: Runner) -> None:
+    runner.claim()
+    assert runner.report(report(), seconds=1e9) == (200, {})
+    assert Job.objects.get().seconds == HARD_LIMIT_S
+
+
+@pytest.mark.parametrize("batch", [-1, 2**63, True, 1.5])
+def test_a_batch_has_a_number(runner: Runner, batch: Any) -> None:
+    runner.claim()
+    assert runner.post("progress", {"claim": runner.claim_token, "batch": batch, "messages": []})[0] == 400
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf"), "Infinity"])
+def test_a_ratio_that_cannot_be_is_not_believed(world: World, conveyor: Conveyor, ratio: Any) -> None:
+    told = timing(1.5).model_dump(mode="json")
+    told["over_eager"]["low"] = ratio
+    job = Job.objects.create(run=services.start_run(world.owner, world.revision, options(scripted_name(Scripted()))), step=7,
+                             kind="time", queue="run.cpu", task={"kind": "time"})  # fmt: skip
+    runner = Runner({"id": job.pk, "token": jobbook.token_of(job.pk)})
+    runner.claim()
+    assert runner.report(told) == (200, {})
+    job.refresh_from_db()
+    assert (job.state, job.report) == (JobState.FAILED, None)
+    assert job.error == "The runner's report cannot be read: 1 fields are wrong."
+
+
+def test_a_report_of_another_kind_is_no_answer(run: Run, runner: Runner) -> None:
+    runner.claim()
+    assert runner.report(CheckReport(verdict=Verdict.VERIFIED).model_dump(mode="json")) == (200, {})
+    job = Job.objects.get()
+    assert (job.state, job.report) == (JobState.FAILED, None)
+    assert job.error == "The runner answered a task of the kind 'analyse' with another report, of the kind 'check'."
+
+
 def test_a_silent_runners_job_goes_to_another(run: Run, runner: Runner, conveyor: Conveyor) -> None:
     runner.claim()
     conveyor.messages.clear()
@@ -285,8 +387,6 @@ def test_an_analysis_that_no_machine_could_do_says_why(world: World, conveyor: C
 
 
 def test_a_run_that_waits_says_what_it_waits_for(world: World, run: Run, conveyor: Conveyor) -> None:
-    from stitchweb.runs.history import view_of
-
     second = services.start_run(world.owner, world.revision, options(scripted_name(Scripted())))
     conveyor.run()
     assert view_of(second.pk).status.waiting == "No runner for cpu is there. The run goes on as soon as one is started."
