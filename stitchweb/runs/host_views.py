@@ -13,6 +13,8 @@ from django.views.decorators.http import require_POST
 from stitchweb.runs import hosts
 from stitchweb.runs.jobs import Bad, body_of, text_of
 
+MAX_WORD = 64 * 1024  # bytes of what a runner says of itself; anybody may send it, known or not
+
 
 def answered(view: Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]) -> Callable[[HttpRequest], JsonResponse]:
     """Answers with the view's dictionary, or says why not: 400 not understood, 401 not known, 409 not possible."""
@@ -22,7 +24,7 @@ def answered(view: Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]) -> C
     @wraps(view)
     def wrapper(request: HttpRequest) -> JsonResponse:
         try:
-            return JsonResponse(view(request, body_of(request)))
+            return JsonResponse(view(request, body_of(request, MAX_WORD)))
         except Bad as bad:
             return JsonResponse({"error": str(bad)}, status=bad.status)
         except hosts.Unknown as sentence:
@@ -46,4 +48,7 @@ def present(request: HttpRequest, body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(about, dict) or not isinstance(use, dict) or not isinstance(body.get("health", ""), str):
         raise Bad("A runner's word of itself has the objects about and use, and the text health.")
     runner = hosts.known(text_of(body, "name"), request.headers.get("X-Runner-Secret", ""))
-    return {"state": hosts.present(runner, about, body.get("health", ""), use)}
+    try:
+        return {"state": hosts.present(runner, about, body.get("health", ""), use)}
+    except RecursionError:
+        raise Bad("A runner's word of itself is nested too deep.") from None

@@ -27,6 +27,7 @@ TOKEN_LIFE = timedelta(hours=1)
 QUEUE = re.compile(r"^(?:run\.(?:cpu|sm_\d{2,3}a?)|build\.cuda)$")
 _NAME = re.compile(r"^[\w.@+-]{1,120}$", re.ASCII)
 MAX_ERROR = 2000
+MOST_USE = 1e6  # a share of a machine; a load may be above 1, and neither NaN nor this
 
 
 class Unknown(Exception):
@@ -113,7 +114,8 @@ def known(name: str, secret: str) -> Runner:
 
 def present(runner: Runner, about: dict[str, Any], health: str, use: dict[str, Any]) -> str:
     """Take in a runner's word of itself; what it is to do. One query."""
-    busy = {str(key)[:20]: float(value) for key, value in list(use.items())[:8] if isinstance(value, int | float)}
+    shares = [(storable(key)[:20], value) for key, value in list(use.items())[:8] if isinstance(value, int | float)]
+    busy = {key: float(value) for key, value in shares if 0 <= value <= MOST_USE}
     fields = {"about": storable(about), "health": storable(health)[:MAX_ERROR], "use": busy}
     Runner.objects.filter(pk=runner.pk).update(heard_at=timezone.now(), starting=False, **fields)
     return str(runner.state)

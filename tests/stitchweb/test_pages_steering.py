@@ -47,6 +47,13 @@ def test_with_a_script_the_answer_is_empty_because_the_event_brings_it(client: C
     assert Control.objects.get().data == {"text": "use tiles"}
 
 
+def test_a_null_byte_reaches_no_database(client: Client, told: World) -> None:
+    """PostgreSQL refuses it in every text, and answers with an error; SQLite does not."""
+    client.post(f"/runs/{told.live.pk}/control", {"kind": "hint", "text": "use\0tiles"})
+    assert Control.objects.get().data == {"text": "use\ufffdtiles"}
+    assert client.get("/?q=a%00b").context["query"]["q"] == "a\ufffdb"
+
+
 def test_a_control_that_means_nothing_is_refused_with_a_sentence(client: Client, told: World) -> None:
     answer = client.post(f"/runs/{told.live.pk}/control", {"kind": "resume"}, headers={"HX-Request": "true"})
     assert answer.headers["HX-Retarget"] == "#steer-answer"

@@ -227,3 +227,34 @@ def test_a_malformed_word_is_refused_with_a_sentence(world: World, body: dict[st
     status, told = ask("present", body)
     assert status in (400, 401)
     assert told["error"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "a\0b"}, {"name": "\ud800"}, {"name": "x", "about": {"a": "b" * 70_000}},
+    ],
+)  # fmt: skip
+def test_what_a_stranger_says_breaks_nothing(world: World, body: dict[str, Any]) -> None:
+    assert ask("present", body)[0] in (400, 413)
+    assert ask("join", {"token": "\ud800", "name": "gpu0@far"})[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("use", "kept"),
+    [
+        ({"load": float("nan"), "gpu": float("inf"), "a": 10**400, "b": -1, "gpu_memory": 0.5}, {"gpu_memory": 0.5}),
+        ({"\ud800": 0.5}, {"?": 0.5}),
+    ],
+)  # fmt: skip
+def test_a_share_that_is_none_is_not_kept(world: World, use: dict[str, Any], kept: dict[str, float]) -> None:
+    secret = hosts.admit("one", ["run.cpu"])
+    assert ask("present", {"name": "one", "use": use}, secret) == (200, {"state": "active"})
+    assert Row.objects.get().use == kept
+
+
+def test_a_word_that_is_nested_deep_breaks_nothing(world: World) -> None:
+    secret, about = hosts.admit("one", ["run.cpu"]), dict[str, Any]()
+    for _ in range(600):
+        about = {"a": about}
+    assert ask("present", {"name": "one", "about": about}, secret)[0] in (200, 400)
