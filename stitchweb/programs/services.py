@@ -52,8 +52,9 @@ def create_program(user: User, team: Team, upload: Upload) -> Revision:
     problems = check_source(upload.text, upload.filename, upload.entry)
     if problems:
         raise UploadRefused(problems)
-    _require_room(user, 1)
-    return _create(user, team, upload)
+    with transaction.atomic():  # not the parsing: it may take seconds
+        _require_room(user, 1)
+        return _create(user, team, upload)
 
 
 @transaction.atomic
@@ -90,7 +91,11 @@ def create_suite(user: User, team: Team, batch: Batch, name: str = "", descripti
 
 
 def _require_room(user: User, wanted: int) -> None:
-    """UploadRefused, with the time from which it would be taken, when the person uploads more in an hour than one may."""
+    """UploadRefused, with the time from which it would be taken, when the person uploads more in an hour than one may.
+
+    To the end of the transaction the person uploads nothing else: two at the same moment would both find room.
+    """
+    User.objects.select_for_update(of=("self",), no_key=True).get(pk=user.pk)
     most, now = settings.UPLOADS_PER_HOUR, timezone.now()
     if wanted > most:
         what = f"It holds {wanted} programs; one person may upload {most} in an hour."

@@ -59,8 +59,11 @@ def used(teams: Iterable[int], since: datetime | None = None) -> dict[int, Used]
 
 
 def spent(team_id: int) -> str:
-    """Why the team may start no run now, in a sentence with the way out; empty where it may. Two queries at most."""
-    quota = Quota.objects.filter(team=team_id).first()
+    """Why the team may start no run now, in a sentence with the way out; empty where it may. Two queries at most.
+
+    In a transaction, to whose end nobody else of a team with a quota gets an answer.
+    """
+    quota = Quota.objects.select_for_update().filter(team=team_id).first()
     if quota is None:
         return ""
     now = used([team_id]).get(team_id, Used())

@@ -50,12 +50,15 @@ def runs_left(user: User) -> int:
     return max(0, settings.RUNS_AT_ONCE - Run.objects.active().filter(owner=user).count())
 
 
+@transaction.atomic
 def start_run(user: User, revision: Revision, options: Options, name: str = "") -> Run:
-    """A queued run of a revision, and its first message sent. PermissionDenied without a worker's role.
+    """A queued run of a revision, and its first message sent on commit. PermissionDenied without a worker's role.
 
     TooManyRuns, with a way out, when the person has as many as one may have; RunRefused for a model that is not the team's.
     """
     require(user, revision.program.team_id, START)
+    # Runs are counted and made one after the other: of two at the same moment each would find room for itself.
+    User.objects.select_for_update(of=("self",), no_key=True).get(pk=user.pk)
     if not runs_left(user):
         raise TooManyRuns(
             f"You have as many runs at once as one person may have: {settings.RUNS_AT_ONCE}. Cancel one or wait for one to end,"

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
+import threading
 import zipfile
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from agents.engineers.scripted import Scripted
 from agents.state import Status
+from stitchweb.programs import services as uploading
 from stitchweb.programs.models import Program, Revision, Suite
-from stitchweb.runs.models import Run
-from tests.conftest import REFERENCE, World
+from stitchweb.programs.services import Upload
+from stitchweb.runs import quotas, services
+from stitchweb.runs.models import Quota, Run
+from stitchweb.teams.models import User
+from tests.agents.loop_world import options, scripted_name
+from tests.conftest import REFERENCE, World, build_world
+from tests.stitchweb.conveyor import Conveyor
 from tests.stitchweb.test_pages_upload import OPTIONS
 
 pytestmark = pytest.mark.django_db
@@ -130,3 +141,57 @@ def test_the_limit_holds_on_a_programs_page_and_for_running_again(client: Client
     answer = client.post(f"/runs/{run.pk}/again", follow=True)
     assert "as many runs at once" in answer.content.decode()
     assert Run.objects.count() == 1
+
+
+def run(world: World, person: User) -> None:
+    services.start_run(person, world.revision, options(scripted_name(Scripted())))
+
+
+def upload(world: World, person: User) -> None:
+    uploading.create_program(person, world.team, Upload(text=NEW))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("do", "counts", "people", "made"),
+    [
+        (run, (services, "runs_left"), ("owner", "owner"), Run),
+        (run, (quotas, "used"), ("owner", "teammate"), Run),
+        (upload, (uploading, "_create"), ("teammate", "teammate"), Program),
+    ],
+    ids=["runs of a person", "runs of a team", "uploads"],
+)
+def test_of_two_at_the_same_moment_only_one_finds_room(
+    do: Callable[[World, User], None], counts: tuple[Any, str], people: tuple[str, str], made: type[Run | Program],
+    settings: Any, monkeypatch: pytest.MonkeyPatch, conveyor: Conveyor,
+) -> None:  # fmt: skip
+    world, together, refused = build_world(), threading.Barrier(2), list[str]()
+    settings.RUNS_AT_ONCE = settings.UPLOADS_PER_HOUR = 1
+    if counts[0] is quotas:
+        Quota.objects.create(team=world.team, runs=1)
+    before, (owner, name) = made.objects.count(), counts
+    real = getattr(owner, name)
+
+    def slowly(*given: Any) -> Any:
+        """Has counted, or been counted: waits for the other one to come as far, for a moment where that waits for this one."""
+        found = real(*given) if do is run else None
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(0.5)
+        return found if do is run else real(*given)
+
+    monkeypatch.setattr(owner, name, slowly)
+
+    def try_it(person: str) -> None:
+        try:
+            do(world, getattr(world, person))
+        except (services.TooManyRuns, uploading.UploadRefused) as refusal:
+            refused.append(str(refusal))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=try_it, args=(person,)) for person in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (made.objects.count() - before, len(refused)) == (1, 1)
