@@ -50,7 +50,8 @@ def check() -> None:
             f"The broker cannot be asked for accounts: {error}. It needs Valkey 7.2 or Redis 7 or later."
         ) from error
     flags = default.get("flags", [])
-    if "on" in flags and "nopass" in flags and not settings.BROKER_URL.startswith("unix://"):
+    # By the address that hosts have: the site itself may reach the same server by a socket of its own.
+    if "on" in flags and "nopass" in flags and not (settings.RUNNER_BROKER_URL or settings.BROKER_URL).startswith("unix://"):
         raise NoAccounts(
             "The broker lets in whoever reaches it, so an account would bind nobody. Give its default user a password "
             "(requirepass), write it into REDIS_URL, and start the site again."

@@ -123,6 +123,15 @@ def test_a_broker_that_lets_everybody_in_keeps_nobody_apart(world: World, settin
     assert "password" in told["error"]
 
 
+def test_a_broker_that_lets_in_whoever_reaches_its_port_is_open_also_where_the_site_has_a_socket(
+    world: World, broker: redis.Redis, settings: Any
+) -> None:
+    settings.RUNNER_BROKER_URL = "redis://broker.example.org:6379/0"
+    status, told = ask("join", {"token": hosts.make_token(["run.cpu"], world.owner), "name": "gpu0@far"})
+    assert status == 409
+    assert "password" in told["error"]
+
+
 def test_a_private_broker_is_out_of_reach_of_other_machines(world: World, settings: Any) -> None:
     settings.BROKER_URL, settings.RUNNER_BROKER_URL = "unix:///nowhere.sock", ""
     status, told = ask("join", {"token": hosts.make_token(["run.cpu"], world.owner), "name": "gpu0@far"})
