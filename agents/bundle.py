@@ -123,7 +123,7 @@ def readme(state: State, candidate: Candidate) -> str:
         "## Use it",
         "`model_new.py` defines `ModelNew`, with the constructor, the forward and the parameter names of the reference's "
         "module, so a state dict of one loads into the other. It expects its kernels as `libkernels.so` in the same folder; "
-        "`verify.py` shows the commands that build it, with the flags in `result.json`."
+        "`python verify.py --build` compiles them there, with the flags in `result.json`."
         if any(path.startswith("kernels/") for path in candidate.files)
         else "`model_new.py` defines `ModelNew`, with the constructor, the forward and the parameter names of the "
         "reference's module, so a state dict of one loads into the other.",

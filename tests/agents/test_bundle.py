@@ -117,6 +117,24 @@ def test_the_script_says_right_of_a_right_program_and_leaves_the_folder_alone(tm
     assert sorted(p.name for p in folder.rglob("*")) == before
 
 
+def test_the_script_builds_the_kernels_beside_the_program(tmp_path: Path) -> None:
+    folder = unpacked(tmp_path)
+    done = verify(folder, "--build")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "libkernels.so").is_file()
+    assert [path.name for path in (folder / "kernels").iterdir()] == ["relu2.cpp"]
+    assert "`python verify.py --build`" in (folder / "README.md").read_text()
+
+
+def test_the_script_says_that_a_program_without_python_cannot_be_checked_by_it(tmp_path: Path) -> None:
+    folder = unpacked(tmp_path)
+    (folder / "model_new.py").unlink()
+    done = verify(folder)
+    assert done.returncode == 2
+    assert "entry.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 RIGHT = KERNEL.replace("FACTOR", "2.0f")
 
 
