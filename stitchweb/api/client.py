@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """StitchWeb on the command line. One file, Python 3.9 or newer, nothing to install.
 
-    python stitchweb.py login https://stitch.example.org      asks for a token and keeps it
-    python stitchweb.py upload model.py                       a program; says its number
-    python stitchweb.py run 12 --watch                        a run of program 12, watched until it ends
-    python stitchweb.py run model.py --watch                  upload and run in one
-    python stitchweb.py runs                                  your runs, the newest first
-    python stitchweb.py watch 34                              what happens in run 34, as it happens
-    python stitchweb.py cancel 34
-    python stitchweb.py download 34                           the best candidate as a zip
+    python3 client.py login https://stitch.example.org      asks for a token and keeps it
+    python3 client.py upload model.py                       a program; says its number
+    python3 client.py run 12 --watch                        a run of program 12, watched until it ends
+    python3 client.py run model.py --watch                  upload and run in one
+    python3 client.py runs                                  your runs, the newest first
+    python3 client.py watch 34                              what happens in run 34, as it happens
+    python3 client.py cancel 34
+    python3 client.py download 34                           the best candidate as a zip
 
 STITCHWEB_URL and STITCHWEB_TOKEN are taken before what `login` kept. Exit status: 0 done; 1 the run gave nothing or the site
 refused; 2 the command makes no sense; 130 interrupted.
@@ -64,7 +64,7 @@ class Site:
     def ask(self, path: str, body: Any = None, **headers: str) -> http.client.HTTPResponse:
         """The answer to a GET, or with a body to a POST. Tried again while the site is away; a POST names itself for that."""
         data = None if body is None else json.dumps(body).encode()
-        sent = {"Authorization": f"Bearer {self._token}", "User-Agent": "stitchweb.py/1"}
+        sent = {"Authorization": f"Bearer {self._token}", "User-Agent": "stitchweb-client/1"}
         sent.update({name.replace("_", "-"): value for name, value in headers.items()})
         if data is not None:
             sent.update({"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())})
@@ -191,7 +191,7 @@ def _site() -> Site:
         kept = {}
     url, token = os.environ.get("STITCHWEB_URL") or kept.get("url"), os.environ.get("STITCHWEB_TOKEN") or kept.get("token")
     if not (url and token):
-        raise Refused("No site yet. First: python stitchweb.py login https://…  (or set STITCHWEB_URL and STITCHWEB_TOKEN)")
+        raise Refused("No site yet. First: python3 client.py login https://…  (or set STITCHWEB_URL and STITCHWEB_TOKEN)")
     return Site(url, token)
 
 
@@ -255,7 +255,7 @@ def download(given: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="stitchweb.py", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="client.py", description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
 
     def command(name: str, does: Any, about: str) -> argparse.ArgumentParser:

@@ -35,7 +35,7 @@ def docs(request: HttpRequest) -> HttpResponse:
 def client(request: HttpRequest) -> HttpResponse:
     """The client for the command line: one file of Python that needs nothing else."""
     response = HttpResponse(CLIENT.read_bytes(), content_type="text/x-python; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="stitchweb.py"'
+    response["Content-Disposition"] = 'attachment; filename="client.py"'
     return response
 
 

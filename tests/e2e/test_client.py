@@ -30,7 +30,7 @@ print(json.dumps(make_token(local_user(), "client", ["read", "upload", "run"], 7
 def test_a_program_goes_in_and_another_comes_out(tmp_path: Path) -> None:
     with whole_site() as site:
         site.link()
-        client = tmp_path / "stitchweb.py"
+        client = tmp_path / "client.py"
         client.write_bytes(urllib.request.urlopen(f"http://127.0.0.1:{site.port}/api/client.py").read())
         token = site.manage(TOKEN)
 

@@ -217,4 +217,8 @@ def test_the_page_about_the_api_tells_every_operation(client: Client, db: None) 
     for path, methods in schema["paths"].items():
         assert path in page
         assert all(said["summary"] in page and said["description"] for said in methods.values())
-    assert client.get("/api/client.py").content.startswith(b"#!/usr/bin/env python3")
+    program = client.get("/api/client.py")
+    assert program.content.startswith(b"#!/usr/bin/env python3")
+    assert program["Content-Disposition"] == 'attachment; filename="client.py"'
+    assert b"python3 client.py login" in program.content  # it calls itself what it is saved as
+    assert b"stitchweb.py" not in program.content
