@@ -65,7 +65,7 @@
       await navigator.clipboard.writeText(text);
       label.textContent = " copied";
     } catch {
-      label.textContent = " not copied: open the file instead";
+      label.textContent = source.startsWith("#") ? " not copied: select it and copy by hand" : " not copied: open the file instead";
     }
     button.setAttribute("aria-live", "polite");
   });
