@@ -105,7 +105,10 @@ def test_an_invitation_by_mail_makes_an_account_that_is_proved_and_in(world: Wor
     # The mail leaves when the transaction is committed.
     made, address = invite(world.owner, world.team, Role.REVIEWER, "new@example.org")
     client = client_of(None)
-    page = text(client.get(path(address)))
+    shown = client.get(path(address))
+    # Under "no-referrer" a browser sends the form that joins with the origin null, and is refused.
+    assert shown["Referrer-Policy"] == "same-origin"
+    page = text(shown)
     signup = re.search(r'href="(/account/signup/[^"]+)"', page)
     assert signup
     answer = client.post(signup[1], {"email": "new@example.org", "password1": PASSWORD, "next": path(address)})

@@ -25,6 +25,6 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     remember(request, token)
     if request.method == "POST":
         return redirect_to_login(request.path)
-    answer = render(request, "teams/invitation.html", {"invitation": found})
-    answer.headers["Referrer-Policy"] = "no-referrer"
-    return answer
+    # Its token is kept from other sites by the site's own Referrer-Policy. "no-referrer" would make browsers send its form with
+    # the origin null, which is refused.
+    return render(request, "teams/invitation.html", {"invitation": found})
