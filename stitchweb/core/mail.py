@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 _PORTS = {"smtp": 587, "smtps": 465}
@@ -44,3 +45,8 @@ def mail_server(url: str) -> MailServer:
         starttls=parts.scheme == "smtp" and parts.query != "plain=yes",
         tls=parts.scheme == "smtps",
     )
+
+
+def mail_works() -> bool:
+    """Whether this site sends mail at all: whoever runs it has named a server."""
+    return not settings.EMAIL_BACKEND.endswith((".dummy.EmailBackend", ".console.EmailBackend"))

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Value
 from django.db.models.functions import Concat, Substr
 from django.utils import timezone
 
+from stitchweb.core.mail import mail_works
 from stitchweb.notify.kinds import KINDS, WAYS, Kind
 from stitchweb.notify.models import Choice, Delivery, Hook, Notification
 from stitchweb.runs import dispatch
@@ -47,11 +47,6 @@ def tell(kind: Kind, people: Iterable[User], sentence: str, place: str, about: s
     letters = [Delivery(notification=row, kind=kind.name, about=about) for row, mail in zip(made, mails, strict=True) if mail]
     _hand_over(letters)
     return len(made)
-
-
-def mail_works() -> bool:
-    """Whether this site sends mail at all: whoever runs it has named a server."""
-    return not settings.EMAIL_BACKEND.endswith((".dummy.EmailBackend", ".console.EmailBackend"))
 
 
 @transaction.atomic

@@ -11,12 +11,13 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from stitchweb.core.mail import mail_works
 from stitchweb.notify import hooks as services
 from stitchweb.notify.access import delivery_for, hook_for, notification_for, notifications_for, team_with_hooks, unread
 from stitchweb.notify.kinds import KINDS, WAYS
 from stitchweb.notify.models import Hook
 from stitchweb.notify.permissions import HOOKS
-from stitchweb.notify.services import choose, mail_works, mark_read, ways_of
+from stitchweb.notify.services import choose, mark_read, ways_of
 from stitchweb.programs.uploads import Problem
 from stitchweb.teams.access import teams_for
 from stitchweb.teams.models import Team

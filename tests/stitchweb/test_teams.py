@@ -121,6 +121,14 @@ def test_an_invitation_by_mail_makes_an_account_that_is_proved_and_in(world: Wor
     assert made.used == 1
 
 
+def test_an_invitation_says_whether_a_letter_leaves(world: World, settings: Any) -> None:
+    owner = client_of(world.owner)
+    for backend, said in (("smtp", "is on its way to"), ("console", "this site sends no mail")):
+        settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
+        answer = owner.post(f"/teams/{world.team.slug}/invite", {"role": "member", "email": "new@example.org"}, follow=True)
+        assert said in text(answer)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_mail_says_who_invites_and_how_long(settings: Any) -> None:
     from tests.conftest import build_world

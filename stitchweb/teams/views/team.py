@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from stitchweb.core.mail import mail_works
 from stitchweb.core.once import once
 from stitchweb.teams import people
 from stitchweb.teams.access import may, memberships_for, role_of, team_for
@@ -99,7 +100,14 @@ def invite_people(request: HttpRequest, slug: str) -> HttpResponse:
     said = form.cleaned_data
     invitation, address = invite(request.user, found, Role(said["role"]), said["email"], said["most"] or 1)
     if invitation.email:
-        messages.success(request, f"An invitation is on its way to {invitation.email}.")
+        if mail_works():
+            messages.success(request, f"An invitation is on its way to {invitation.email}.")
+        else:
+            messages.error(
+                request,
+                f"The invitation for {invitation.email} is made, but this site sends no mail: the letter stands in the log "
+                "of the web process (after make run, in its terminal). Or leave the address empty for a link to pass on.",
+            )
         return redirect("team", slug)
     return _shown(request, found, made=invitation, address=address)
 
