@@ -11,7 +11,7 @@ from typing import Any
 from agents.result import device_of, line_of
 from agents.state import BlobStore, Candidate, State
 from agents.takehome import verify_script
-from gpu_runner.contracts import ArmTiming, CandidateFiles, DeviceInfo, Interval, TimingReport, digest
+from gpu_runner.contracts import ArmTiming, CandidateFiles, DeviceInfo, Interval, Speed, TimingReport, digest
 
 SCHEMA = "stitchweb.result/1"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a zip can hold: the same run gives the same bytes
@@ -137,6 +137,8 @@ def _headline(candidate: Candidate, report: TimingReport | None) -> str:
     verdict = f"Verdict: **{candidate.verdict or 'none'}**"
     if report is None or report.over_eager is None:
         return f"{verdict}. No speed is claimed."
+    if report.speed is Speed.NOT_CLAIMED:
+        return f"{verdict}. {report.sentence or 'No speed is claimed.'}"
     over = report.over_eager
     text = f"{verdict}, **{over.value:.2f}×** as fast as eager PyTorch (95 % interval {over.low:.2f} to {over.high:.2f})"
     if report.over_compile is not None:

@@ -62,12 +62,22 @@ def sentence_of(state: State) -> str:
         if not tried:
             return f"No program was tried. {why}".strip()
         programs = "1 program was" if tried == 1 else f"{tried} programs were"
-        return f"Nothing was significantly faster than eager; {programs} tried. {why}".strip()
+        return f"Nothing was significantly faster than eager; {programs} tried. {_unsteady(state)}{why}".strip()
     over, report = best.confirmed.over_eager, best.confirmed
     sentence = f"{best.id} is verified and {over.value:.2f}× as fast as eager ({over.low:.2f}–{over.high:.2f})"
     if report.over_compile is not None:
         sentence += f", {report.over_compile.value:.2f}× as fast as the best torch.compile"
     return f"{sentence}. {why}".strip()
+
+
+def _unsteady(state: State) -> str:
+    """Where right programs could not be timed steadily: so, and what to do. Ends in a space, or is empty."""
+    timings = [(c.id, c.confirmed or c.timing) for c in state.candidates if c.verified]
+    names = [name for name, report in timings if report and Label.UNSTABLE_TIMING in report.labels]
+    if not names:
+        return ""
+    listed = ", ".join(names)
+    return f"The timing of {listed} was too unsteady for a claim: run it again when less else runs on the machine. "
 
 
 def line_of(state: State, file: str = "", wall_s: float | None = None) -> dict[str, Any]:

@@ -49,7 +49,7 @@ LABELS = {
     "stochastic": "The reference gives other results on the same input.",
     "inputs-constant": "get_inputs() gives the same content each time, so a remembered result would not show.",
     "clocks-disagree": "A clock in another process saw more time than the program's own, so no speed is claimed.",
-    "unstable-timing": "A second process measured another speed.",
+    "unstable-timing": "Its times were too unsteady, or a second process measured others, so no speed is claimed.",
     "below-floor": "It claims less time than reading its inputs takes on this device.",
     "unsafe-sandbox": "It ran without a sandbox.",
 }

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from agents.blobs import MemoryBlobs
-from agents.bundle import bundle
+from agents.bundle import bundle, readme
 from agents.engineers.scripted import Scripted
 from agents.headless import optimize
 from agents.state import State
 from agents.takehome import verify_script
+from gpu_runner.contracts import Speed
 from tests.agents.loop_world import FakeHands, options, scripted_name, timing, todo
 
 REFERENCE = """
@@ -105,6 +106,17 @@ def test_the_zip_holds_everything_and_is_the_same_each_time() -> None:
     assert "**1.40×** as fast as eager" in text
     assert "| torch.compile default | 9 |" in text
     assert "Two passes over memory become one." in text
+
+
+def test_the_readme_puts_no_number_first_that_is_not_claimed() -> None:
+    state, _ = finished()
+    sentence = "No speed is claimed (other processes took 127%); measured 1.40× (0.05 to 2.19) against eager."
+    found = state.candidate("c1")
+    assert found.confirmed is not None
+    unsteady = found.confirmed.model_copy(update={"speed": Speed.NOT_CLAIMED, "sentence": sentence})
+    text = readme(state, found.model_copy(update={"confirmed": None, "timing": unsteady}))
+    assert f"Verdict: **verified**. {sentence}" in text
+    assert "**1.40×**" not in text
 
 
 def test_the_script_says_right_of_a_right_program_and_leaves_the_folder_alone(tmp_path: Path) -> None:

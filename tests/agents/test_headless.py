@@ -19,7 +19,7 @@ from agents.events import Event, View, fold_all
 from agents.headless import optimize
 from agents.result import line_of, sentence_of, verdict_of
 from agents.state import Budget, State, Status, StopCause
-from gpu_runner.contracts import BuildReport, CheckTask, Progress, Refusal, Speed, Verdict
+from gpu_runner.contracts import BuildReport, CheckTask, Label, Progress, Refusal, Speed, Verdict
 from gpu_runner.hands import Cancelled, HandsError
 from tests.agents.loop_world import SOURCE, FakeHands, analysis, check, options, program, scripted_name, timing, todo
 
@@ -106,6 +106,14 @@ def test_a_run_without_a_gain_claims_nothing() -> None:
     state, _, _ = run(FakeHands(time=timing(1.0)))
     line = line_of(state)
     assert (line["verdict"], line["speed"], line["speedup_vs_eager"]) == ("no-gain", "not-claimed", None)
+    assert "unsteady" not in sentence_of(state)
+
+
+def test_a_run_on_a_busy_machine_says_that_its_timings_are_no_finding() -> None:
+    unsteady = timing(1.8, 2.0).model_copy(update={"speed": Speed.NOT_CLAIMED, "labels": (Label.UNSTABLE_TIMING,)})
+    state, _, _ = run(FakeHands(time=unsteady))
+    assert verdict_of(state) == "no-gain"
+    assert "The timing of c1, c2 was too unsteady for a claim: run it again" in sentence_of(state)
 
 
 def test_a_failed_build_is_shown_to_the_engineer_that_repairs_it() -> None:
