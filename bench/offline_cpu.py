@@ -105,9 +105,9 @@ def summary(lines: list[dict[str, Any]]) -> str:
     mean = math.exp(sum(math.log(value) for value in faster) / len(lines))
     refused = sum(line["verdict"] == "refused" for line in lines)
     against = [line["speedup_vs_compile"] for line in lines if significant(line) and line.get("speedup_vs_compile")]
-    text = (
-        f"{len(faster)} of {len(lines)} significantly faster than eager, {refused} refused; geometric mean over all {mean:.2f}×"
-    )
+    protocols = ", ".join(sorted({line["protocol"] for line in lines}))
+    counted = f"{len(faster)} of {len(lines)} significantly faster than eager, {refused} refused"
+    text = f"Protocol {protocols}: {counted}; geometric mean over all {mean:.2f}×"
     if against:
         beside = math.exp(sum(math.log(value) for value in against) / len(against))
         text += f"; over the fastest torch.compile mode {beside:.2f}× (of the {len(against)} faster ones)"

@@ -64,6 +64,15 @@ def test_the_command_takes_a_folder_into_the_named_team(world: World, folder: Pa
     assert out.getvalue().strip().endswith(f"/runs/{Run.objects.get().pk}/")
 
 
+def test_the_command_names_the_address_at_which_the_site_runs(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stitchweb.core.embedded.running.address", lambda *_: "http://127.0.0.1:8123")
+    out = StringIO()
+    call_command("import_run", str(folder), team=world.team.slug, stdout=out)
+    assert out.getvalue().strip() == f"http://127.0.0.1:8123/runs/{Run.objects.get().pk}/"
+
+
 def damage_blob(folder: Path) -> None:
     next(iter((folder / "blobs").glob("*/*"))).write_bytes(b"something else")
 
