@@ -16,6 +16,17 @@ MINE = [
 ]  # fmt: skip
 ENTRANCES = ["login", "password-reset", "code", "signup-closed", "invitation-stranger"]
 
+GUARDED = """import django; django.setup()
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP
+from stitchweb.teams.services import create_user
+mia = create_user("mia@example.org", name="Mia")
+TOTP.activate(mia, "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")
+RecoveryCodes.activate(mia)
+print(Authenticator.objects.create(user=mia, type="webauthn", data={"name": "This laptop", "credential": {}}).pk)
+"""
+
 
 @pytest.fixture(scope="module", params=[(1280, "light"), (360, "dark")], ids=["wide", "narrow"])
 def mine(browser: Browser, site: Site, request: pytest.FixtureRequest) -> Page:
@@ -68,6 +79,27 @@ def test_a_passkey_is_made_and_lets_in(browser: Browser, site: Site) -> None:
     page.get_by_role("button", name="With a passkey").click()
     page.wait_for_url(f"{base}/teams/")
     expect(page.get_by_role("heading", name="Teams", exact=True)).to_be_visible()
+
+
+def test_factors_are_seen_and_each_is_ended_by_a_button_in_sight(browser: Browser, site: Site) -> None:
+    key = site._python(GUARDED).strip()
+    page = opened(browser, site, who="mia", width=360, theme="dark")
+    for place in ("", "webauthn/", f"webauthn/keys/{key}/edit/", "recovery-codes/"):
+        page.goto(f"{site.base}/account/2fa/{place}")
+        looks_well(page)
+    expect(page.locator("#codes li")).to_have_count(10)
+    for place, name in (
+        ("recovery-codes/generate/", "Make them"), (f"webauthn/keys/{key}/remove/", "Remove it"),
+        ("totp/deactivate/", "Turn it off"),
+    ):  # fmt: skip
+        page.goto(f"{site.base}/account/2fa/{place}")
+        looks_well(page)
+        page.get_by_role("button", name=name).click()
+        page.wait_for_url(lambda url, place=place: place not in url)
+    page.goto(f"{site.base}/account/2fa/")
+    expect(page.get_by_text("off", exact=True)).to_be_visible()
+    assert page.complaints == []
+    page.context.close()
 
 
 def test_a_passkey_at_a_number_is_refused_with_the_way_out(browser: Browser, site: Site) -> None:

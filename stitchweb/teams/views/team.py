@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from stitchweb.core.mail import mail_works
@@ -29,6 +31,7 @@ ROLES = (
     (Role.REVIEWER, "scores candidates"),
     (Role.VIEWER, "looks on"),
 )
+REMEMBERED = timedelta(days=30)  # after its end, an invitation is still listed: who was asked and never came
 
 
 class InviteForm(forms.Form):
@@ -74,6 +77,8 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _shown(request: HttpRequest, found: Team, status: int = 200, **more: object) -> HttpResponse:
     manages, owns = (may(request.user, found.pk, action) for action in (MANAGE_PEOPLE, CHANGE_OWNERS))
+    lately = Invitation.objects.filter(team=found, expires_at__gt=timezone.now() - REMEMBERED)
+    invitations = list(lately.select_related("created_by").order_by("-created_at", "-pk")) if manages else []
     context = {
         "team": found,
         "section": "teams",
@@ -84,7 +89,8 @@ def _shown(request: HttpRequest, found: Team, status: int = 200, **more: object)
         "owns": owns,
         "deletes": may(request.user, found.pk, DELETE_TEAM),
         "mine": role_of(request.user, found.pk),
-        "invitations": list(Invitation.objects.usable().filter(team=found).select_related("created_by")) if manages else [],
+        "invitations": [one for one in invitations if one.good],
+        "ended": [one for one in invitations if not one.good],
         "most": MOST,
     }
     return render(request, "teams/team.html", context | more, status=status)
