@@ -102,6 +102,14 @@ def test_factors_are_seen_and_each_is_ended_by_a_button_in_sight(browser: Browse
     page.context.close()
 
 
+def test_wide_tables_of_the_operator_scroll_in_their_frame(browser: Browser, site: Site) -> None:
+    page = opened(browser, site, who="opal", width=360)
+    for name in ("operate-teams", "operate-queue"):
+        page.goto(site.base + site.everybody[name][1])
+        looks_well(page)
+    page.context.close()
+
+
 def test_a_passkey_at_a_number_is_refused_with_the_way_out(browser: Browser, site: Site) -> None:
     page = opened(browser, site, who="vera")
     page.goto(f"{site.base}/account/2fa/webauthn/add/")
