@@ -98,6 +98,22 @@ def test_a_link_that_is_not_good_says_so_and_tells_nothing_of_the_team(world: Wo
     assert role_of(world.outsider, world.team.pk) is None
 
 
+def test_who_manages_sees_for_a_month_how_invitations_ended(world: World) -> None:
+    names = ("open", "late", "back", "old")
+    made = {name: invite(world.owner, world.team, Role.MEMBER, f"{name}@example.org")[0] for name in names}
+    now = timezone.now()
+    for name, days in (("late", 1), ("old", 31)):
+        Invitation.objects.filter(pk=made[name].pk).update(expires_at=now - timedelta(days=days))
+    revoke(world.owner, world.team, made["back"].pk)
+    shown, ended = text(client_of(world.owner).get(f"/teams/{world.team.slug}/")).split("<summary>Ended")
+    assert "open@example.org" in shown
+    assert "open@example.org" not in ended
+    assert re.search(r"late@example\.org.*?nobody came.*?expired", ended, re.S)
+    assert re.search(r"back@example\.org.*?taken back", ended, re.S)
+    assert "old@example.org" not in shown + ended
+    assert "example.org" not in text(client_of(world.teammate).get(f"/teams/{world.team.slug}/")).partition("Ended")[2]
+
+
 def test_an_invitation_by_mail_makes_an_account_that_is_proved_and_in(world: World, settings: Any) -> None:
     settings.EMAIL_HOST = "mail.example"  # so that only the invitation can have proved the address
     with_callbacks = client_of(world.owner)
