@@ -191,6 +191,13 @@ class Session:
         if peer is not None:
             peer.close()
 
+    def keep_only(self, program: str) -> None:
+        """End the processes of every other program (by `key`): one that works on by itself would slow what is measured."""
+        with self._lock:
+            others = [self._references.pop(key) for key in list(self._references) if key[0] != program]
+        for peer in others:
+            peer.close()
+
     def forget_modes(self, program: str) -> None:
         """End the processes of a program (by `key`) under torch.compile."""
         with self._lock:

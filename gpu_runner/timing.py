@@ -71,8 +71,11 @@ class Timer:
 
     def run(self, reference: ReferencePeer, judge: JudgePeer, facts: Facts, candidate: CandidatePeer | None) -> None:
         """Raises WrongResult, ProgramRefused and ProgramEnded for what the programs do."""
+        program = self.session.key(self.job, self.task.source)
+        ahead.end(self.session, keep=program)  # it may be using what is ended next
+        self.session.keep_only(program)
         arms: dict[str, Program] = {EAGER: reference}
-        key = baselines.key(self.session.key(self.job, self.task.source), self.protocol, device_info(self.task.target))
+        key = baselines.key(program, self.protocol, device_info(self.task.target))
         known = baselines.load(key) if self._modes else None
         if known is None:
             arms |= self._compiled()
@@ -87,6 +90,8 @@ class Timer:
             self.session.learn_ceilings(self.job, self.task.target)
             self._measure(bench)
             facts_of_now = self._facts(bench)
+        if candidate is not None:
+            candidate.close()  # nobody watches what it does while others are measured from here on
         self._forget_modes()
         self.evidence.bandwidth_bps = device_info(self.task.target).bandwidth_bps
         self.evidence.samples, self.evidence.facts, self.evidence.busy = bench.samples, facts_of_now, bench.busy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpu_runner import speed
@@ -10,6 +12,8 @@ from gpu_runner.contracts import PROTOCOLS, CandidateFiles, Label, Source, Speed
 from gpu_runner.hacks.gallery import default_folder, entry_of
 from gpu_runner.hands import Cancelled
 from gpu_runner.local import LocalHands
+from gpu_runner.peers import CandidatePeer
+from gpu_runner.timing import Timer
 from tests.gpu_runner.programs import REFERENCE
 
 SLOW_REFERENCE = REFERENCE.replace(
@@ -193,6 +197,20 @@ def test_baselines_are_measured_once_and_again_when_eager_is_not_what_it_was(tmp
     files = CandidateFiles(files={"model_new.py": RIGHT})
     task = TimeTask(target="cpu", source=Source(text=SLOW_REFERENCE), candidate=files, protocol=protocol, evidence=True)
 
+    loaded: list[CandidatePeer] = []
+    load, baselines = CandidatePeer.load, Timer._baselines
+
+    def loading(peer: CandidatePeer, *given: Any) -> None:
+        loaded.append(peer)
+        load(peer, *given)
+
+    def measuring(timer: Timer, *peers: Any) -> Any:
+        assert all(peer.sandbox.closed for peer in loaded), "a candidate could slow what is measured for those after it"
+        return baselines(timer, *peers)
+
+    monkeypatch.setattr(CandidatePeer, "load", loading)
+    monkeypatch.setattr(Timer, "_baselines", measuring)
+
     def measured() -> str:
         stages = []
         with LocalHands() as hands:  # nothing but the file is common to them
@@ -207,12 +225,30 @@ def test_baselines_are_measured_once_and_again_when_eager_is_not_what_it_was(tmp
         [file] = (tmp_path / "baselines").glob("*.json")
         monkeypatch.setattr(speed, "SAME_EAGER", 1e3)  # whatever else runs here
         assert measured() == "known"
-        monkeypatch.setattr(speed, "SAME_EAGER", -10.0)
+        monkeypatch.setattr(speed, "SAME_EAGER", -1e3)
         assert measured() == "again"
         file.write_text("{}")
         assert measured() == "first"
     finally:
         config.cache_clear()
+
+
+class Compiling:
+    """What goes on in the background, of another program."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_nothing_of_another_program_is_left_while_one_is_measured(hands, measure, analyse):
+    session, compiling = hands._session, Compiling()
+    assert analyse(f"{REFERENCE}\n# of somebody else\n").refusal is None
+    session.background["another"] = compiling
+    measure(REFERENCE, None)
+    assert len({program for program, _ in session._references}) == 1
+    assert compiling.stopped, "it may be using what was ended"
 
 
 @pytest.mark.slow
