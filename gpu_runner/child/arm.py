@@ -13,12 +13,13 @@ import errno
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from . import tensors
+from .state import Owned
 
 # Taken before any user code runs: a program that replaces them in the `time` module does not change ours.
 _clock = time.perf_counter_ns
@@ -153,20 +154,24 @@ def _read(tensor: torch.Tensor, offsets: list[int]) -> list[bytes | None]:
 
 
 class Seal:
-    """A few elements of the results as they were when the call returned: what is handed over in their place was no part of it.
+    """A few elements of the results, or of what a call leaves elsewhere, as they were when it returned: what is handed over in
+    their place was no part of it.
 
     `unreadable`: some lay on pages that nobody may read, so that whoever reads them could have them computed.
     """
 
     def __init__(self, output: Any) -> None:
-        results = [(number, leaf) for number, leaf in enumerate(tensors.flatten(output)[1]) if _plain(leaf)]
+        self.leaves = tensors.flatten(output)[1]
+        results = [(number, leaf) for number, leaf in enumerate(self.leaves) if _plain(leaf)]
         if len(results) > SEALED_RESULTS:
             first = int.from_bytes(_random(4), "little") % len(results)
             results = (results[first:] + results[:first])[:SEALED_RESULTS]
         self._held: list[tuple[int, list[int], list[bytes | None]]] = []
+        self._where: list[tuple[torch.Tensor, list[int]]] = []
         for number, leaf in results:
             plain, places = leaf.resolve_conj().resolve_neg(), _places(leaf.numel())
-            self._held.append((number, places, _read(plain, _offsets(plain, places))))
+            self._where.append((plain, _offsets(plain, places)))
+            self._held.append((number, places, _read(*self._where[-1])))
         self.unreadable = any(element is None for _, _, content in self._held for element in content)
 
     def broken(self, manifest: dict[str, Any], fd: int) -> int:
@@ -180,6 +185,11 @@ class Seal:
                 count += then is None or offset is None or _from(fd, size, offset + size * place) != then
         return count
 
+    def moved(self) -> int:
+        """How many of them are something else by now, where they lay."""
+        pairs = zip(self._where, self._held, strict=True)
+        return sum(a != b for where, (_, _, then) in pairs for a, b in zip(_read(*where), then, strict=True))
+
 
 def _plain(leaf: Any) -> bool:
     return (
@@ -191,15 +201,17 @@ def _plain(leaf: Any) -> bool:
 
 
 class Arm:
-    """A module with private inputs. Times in nanoseconds."""
+    """A module with private inputs. Times in nanoseconds. `owned`: gives the module's own tensors, as they are."""
 
-    def __init__(self, model: Any, device: str, precision: str) -> None:
-        self.model, self.device, self.precision = model, device, precision
+    def __init__(self, model: Any, device: str, precision: str, owned: Callable[[], Owned]) -> None:
+        self.model, self.device, self.precision, self.owned = model, device, precision, owned
         self.inputs: list[Any] = []
         self.output: Any = None
         self._seal: Seal | None = None
+        self._left: Seal | None = None  # of inputs and buffers, which a call may change
         self._before: list[int] = []
         self._kept: list[tuple[torch.Tensor, int]] = []  # earlier results and their content
+        self._watched = False
         self._events: tuple[Any, Any] | None = None
         if device != "cpu":
             self._events = (_event(enable_timing=True), _event(enable_timing=True))
@@ -211,11 +223,12 @@ class Arm:
         device's memory to go over.
         `poison`: sizes in bytes of memory to poison. `watch`: remember the inputs' content, to see whether the call changes it.
         """
-        self.output = self._seal = None
+        self.output = self._seal = self._left = None
+        self._watched = bool(payload.get("watch"))
         given = tensors.view(payload["inputs"], fd)
         if not (payload.get("storage") == "same" and self._overwrite(payload["inputs"], given)):
             self.inputs = list(tensors.copies(payload["inputs"], given, self.device))
-        self._before = [tensors.fingerprint(t) for t in tensors.tensors_in(self.inputs)] if payload.get("watch") else []
+        self._before = [tensors.fingerprint(t) for t in tensors.tensors_in(self.inputs)] if self._watched else []
         poison(payload.get("poison", []), self.device)
         if payload.get("evict"):
             reset_persisting_lines()
@@ -256,6 +269,7 @@ class Arm:
                     end = _clock()
                     reply = {"ns": end - start, "device_ns": int(first.elapsed_time(last) * 1e6)}
                 self._seal = _sealed(self.output)
+                self._left = _sealed([self.inputs, self.owned().buffers]) if self._watched else None
                 return reply
         finally:
             gc.enable()
@@ -274,7 +288,7 @@ class Arm:
         if payload.get("watch"):
             results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             facts["aliases"] = self._aliases(results)
-            facts["late"] = facts["late"] or self._changes_late(results)
+            facts["late"] = facts["late"] or self._changes_late(results) or self._left_late()
             facts["overwritten"] = sum(tensors.fingerprint(kept) != content for kept, content in self._kept)
             # Only the latest result is kept: enough to see a program that hands out the same memory twice.
             self._kept = [(t, tensors.fingerprint(t)) for t in results]
@@ -287,7 +301,7 @@ class Arm:
 
     def forget(self) -> None:
         """Let go of inputs and results."""
-        self.inputs, self.output, self._seal, self._kept = [], None, None, []
+        self.inputs, self.output, self._seal, self._left, self._kept = [], None, None, None, []
 
     def _changes_late(self, results: list[torch.Tensor]) -> int:
         now = [tensors.fingerprint(t) for t in results]
@@ -296,10 +310,19 @@ class Arm:
             torch.cuda.synchronize()
         return sum(before != tensors.fingerprint(t) for before, t in zip(now, results, strict=True))
 
+    def _left_late(self) -> int:
+        """How much of what the call left in inputs and buffers has become something else since it returned."""
+        if self._left is None:
+            return 0
+        now = tensors.flatten([self.inputs, self.owned().buffers])[1]
+        others = len(now) != len(self._left.leaves) or any(a is not b for a, b in zip(now, self._left.leaves, strict=False))
+        return int(others) or self._left.moved()
+
     def _aliases(self, results: list[torch.Tensor]) -> list[str]:
         found = []
         inputs = tensors.tensors_in(self.inputs)
-        state = [*self.model.parameters(), *self.model.buffers()] if isinstance(self.model, torch.nn.Module) else []
+        owned = self.owned()
+        state = [*owned.others, *owned.buffers.values()]
         earlier = [kept for kept, _ in self._kept]
         for i, result in enumerate(results):
             found += [f"output {i} = input {k}" for k, t in enumerate(inputs) if tensors.overlap(result, t)]

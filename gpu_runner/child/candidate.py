@@ -36,7 +36,7 @@ class Candidate:
             self.model = _constructed(folder, payload["init_inputs"], device, mode)
         self.device = device
         self.current = state.snapshot(self.model)
-        self.arm = arm.Arm(self.model, device, precision)
+        self.arm = arm.Arm(self.model, device, precision, self.owned)
         self.errors = launches.LaunchErrors(os.path.join(folder, LIBRARY)) if device != "cpu" else None
 
     def failed_launch(self) -> None:
@@ -78,10 +78,13 @@ class Candidate:
         self.current = state.snapshot(self.model)
         return {}
 
+    def owned(self) -> state.Owned:
+        """The program's own tensors, as they are now."""
+        return self.model.owned() if type(self.model) is native.NativeModel else state.owned(self.model)
+
     def buffers(self, fd: int) -> dict[str, Any]:
         """The buffers of the state dict as they are now."""
-        names = {name for name, _ in self.model.named_buffers()}
-        return {"buffers": tensors.write({k: v for k, v in state.snapshot(self.model).items() if k in names}, fd)}
+        return {"buffers": tensors.write(self.owned().buffers, fd)}
 
     def coverage(self, payload: dict[str, Any], fd: int) -> dict[str, Any]:
         """Nanoseconds of `calls` forwards, and those of them inside the candidate's own functions."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import state
 from .loading import Refused
 from .tensors import DTYPES, dtype_name
 
@@ -113,6 +114,10 @@ class NativeModel(torch.nn.Module):
 
     def named_parameters(self, *_: Any, **__: Any) -> Any:
         return ((name, value) for name, value in self._state.items() if name not in self._buffer_names)
+
+    def owned(self) -> state.Owned:
+        """See `state.owned`."""
+        return state.Owned(dict(self.named_buffers()), [value for _, value in self.named_parameters()])
 
     # ---- the call ----------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class Reference:
             if payload["untimed"]:
                 compiling.time_nothing()
             called = torch.compile(self.model, mode=None if payload["compile"] == "default" else payload["compile"])
-        self.arm = arm.Arm(called, self.device, self.precision)
+        self.arm = arm.Arm(called, self.device, self.precision, lambda: state.owned(self.model))
 
     def facts(self) -> dict[str, Any]:
         parameters = list(self.model.parameters())
@@ -128,8 +128,7 @@ class Reference:
 
     def buffers(self, fd: int) -> dict[str, Any]:
         """The buffers of the state dict as they are now."""
-        names = {name for name, _ in self.model.named_buffers()}
-        return {"buffers": tensors.write({k: v for k, v in state.snapshot(self.model).items() if k in names}, fd)}
+        return {"buffers": tensors.write(state.owned(self.model).buffers, fd)}
 
     def forward(self, inputs: list[Any]) -> Any:
         with arm.arithmetic(self.precision, self.device):

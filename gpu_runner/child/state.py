@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -10,11 +10,53 @@ from . import tensors
 
 # BatchNorm counts its batches; a program that keeps no such counter computes the same results.
 COUNTERS = "num_batches_tracked"
+# These keep what is theirs where Python sees none of it.
+_SCRIPTED = (torch.jit.RecursiveScriptModule, torch.jit.TopLevelTracedModule)
+_listed_buffers, _listed_parameters = torch.nn.Module.named_buffers, torch.nn.Module.named_parameters
+_fields_of = torch.nn.Module.__dict__["__dict__"].__get__  # whatever a program's own class says of them
 
 
 def snapshot(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Private copies of everything in the state dict."""
     return {name: value.detach().clone() for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
+
+
+class Owned(NamedTuple):
+    """The tensors of a module where they lie. `buffers`: those of the state dict, by name; `others`: parameters, and buffers
+    that the state dict lacks."""
+
+    buffers: dict[str, torch.Tensor]
+    others: list[torch.Tensor]
+
+
+def owned(model: torch.nn.Module) -> Owned:
+    """What a module has. No method of the program is asked: it could compute its buffers only then."""
+    found = Owned({}, [])
+    _walk(model, "", found, set())
+    return found
+
+
+def _walk(module: torch.nn.Module, prefix: str, found: Owned, seen: set[int]) -> None:
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    if type(module) in _SCRIPTED:
+        fields: dict[str, Any] = {"_buffers": dict(_listed_buffers(module)), "_parameters": dict(_listed_parameters(module))}
+    else:
+        fields = _fields_of(module)
+    hidden = fields.get("_non_persistent_buffers_set", ())
+    for name, value in dict.items(fields.get("_buffers", {})):
+        if value is None or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if name in hidden:
+            found.others.append(value)
+        else:
+            found.buffers[f"{prefix}{name}"] = value
+    found.others.extend(value for value in dict.values(fields.get("_parameters", {})) if value is not None)
+    for name, child in dict.items(fields.get("_modules", {})):
+        if child is not None:
+            _walk(child, f"{prefix}{name}.", found, seen)
 
 
 def restore(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
