@@ -1,6 +1,6 @@
 """Compares results. No user code in this process; it answers with numbers, the verdict's rules stand in the parent.
 
-Every comparison is done in double precision, in chunks, by one thread: two that wait for each other beside anything else take
+Every comparison is done in double precision, in blocks, by one thread: two that wait for each other beside anything else take
 longer, and spin afterwards beside what is measured next. What is compared can change no more (`values.settled`). The *truth* is
 the fp64 result where there is one, else eager's own. Places of NaN and infinity are eager's.
 """
@@ -16,7 +16,8 @@ import torch
 
 from . import ceilings, tensors
 from .arm import one_thread
-from .results import Baseline, compare_leaf, differing, flattened, memory_format, squares, ties
+from .results import Baseline, compare_leaf, differing, flattened, mean, squares
+from .ties import ties
 
 NULL_SAMPLE = 1 << 14
 SIGNAL_SAMPLE = 1 << 18  # elements at most that stand for a result when its variation over draws is measured
@@ -68,7 +69,7 @@ def _baselines(eager: list[Any], truth: list[Any] | None, payload: dict[str, Any
         usable = (
             isinstance(t, torch.Tensor) and t.shape == e.shape and t.is_complex() == e.is_complex() if _floating(e) else False
         )
-        found.append(Baseline.of(e, t if usable else None, unit) if _floating(e) else None)
+        found.append(Baseline(e, t if usable else None, unit) if _floating(e) else None)
     return found
 
 
@@ -100,7 +101,7 @@ def compare(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     for mine, theirs, numbers in zip(described, payload["eager"]["leaves"], leaves, strict=True):
         if "shape" in numbers:
             numbers["device"] = [str(entry.get("device", ""))[:20] for entry in (mine, theirs)]
-            numbers["format"] = [memory_format(entry["shape"], entry["stride"]) for entry in (mine, theirs)]
+            numbers["format"] = [tensors.memory_format(entry["shape"], entry["stride"]) for entry in (mine, theirs)]
     if payload.get("bits"):
         for c, e, numbers in zip(candidate, eager, leaves, strict=True):
             if numbers.get("bits_equal") is False:
@@ -142,7 +143,7 @@ def _against(candidate: list[Any], other: list[Any], payload: dict[str, Any]) ->
     pairs = [(c, o) for c, o in zip(candidate, other, strict=False) if _floating(c) and isinstance(o, torch.Tensor)]
     if any(c.shape != o.shape or c.dtype != o.dtype for c, o in pairs):
         return []
-    return [compare_leaf(c, o, Baseline.of(o, None), _tolerance(payload["rtol"], o), 0.0) for c, o in pairs]
+    return [compare_leaf(c, o, Baseline(o, None), _tolerance(payload["rtol"], o), 0.0) for c, o in pairs]
 
 
 def _add_signal(group: str, truth: list[Any]) -> None:
@@ -160,30 +161,43 @@ def nulls(payload: dict[str, Any], fds: dict[str, int]) -> dict[str, Any]:
     eager = _leaves(payload["eager"], fds["eager"]) or []
     truth = _leaves(payload.get("truth"), fds.get("truth", -1))
     inputs = [t for t in (_leaves(payload["inputs"], fds["inputs"]) or []) if isinstance(t, torch.Tensor)]
-    programs: dict[str, list[Any]] = {
-        "zeros": [torch.zeros_like(e) if isinstance(e, torch.Tensor) else e for e in eager],
-        "constant": [_mean_of(e) for e in eager],
-        "first-input": [_passed_through(inputs, e) for e in eager],
-        "half-batch": [_repeated(e) for e in eager],
+    others = {name: _leaves(payload[name], fds[name]) or [] for name in ("other_input", "other_weights") if payload.get(name)}
+    programs = _trivial(eager, inputs) | {
+        name.replace("_", "-"): (lambda pick, of=leaves: [pick(leaf) for leaf in of]) for name, leaves in others.items()
     }
-    for name in ("other_input", "other_weights"):
-        if payload.get(name):
-            programs[name.replace("_", "-")] = _leaves(payload[name], fds[name]) or []
-    whole: list[Baseline | None] | None = None
+    # Nearly every null fails at once: a sample is enough to see it, and only what survives is made and compared whole.
+    thin = [_thinned(leaf) for leaf in eager], [_thinned(leaf) for leaf in truth] if truth is not None else None
+    bases: dict[bool, list[Baseline | None]] = {}
     answers = {}
-    for name, results in programs.items():
-        if len(results) != len(eager) or any(r is None and e is not None for r, e in zip(results, eager, strict=True)):
-            continue
-        if all(r is e for r, e in zip(results, eager, strict=True)):
-            continue
-        # Nearly every null fails at once: a sample is enough to see it, and only what survives is compared whole.
-        thin = [_thinned(leaves) for leaves in (results, eager)] + [_thinned(truth) if truth is not None else None]
-        numbers = _compare_all(thin[0], thin[1], _baselines(thin[1], thin[2], payload), payload)
-        if not any(n.get("failures") or n.get("mismatches") for n in numbers):
-            whole = whole or _baselines(eager, truth, payload)
-            numbers = _compare_all(results, eager, whole, payload)
-        answers[name] = {"leaves": numbers}
+    for name, program in programs.items():
+        for pick, (wanted, double) in ((_thinned, thin), (_whole, (eager, truth))):
+            results = program(pick)
+            if len(results) != len(wanted) or any(r is None and e is not None for r, e in zip(results, wanted, strict=True)):
+                break
+            if all(r is e for r, e in zip(results, wanted, strict=True)):
+                break
+            whole = pick is _whole
+            if whole not in bases:
+                bases[whole] = _baselines(wanted, double, payload)
+            answers[name] = {"leaves": (numbers := _compare_all(results, wanted, bases[whole], payload))}
+            if any(n.get("failures") or n.get("mismatches") for n in numbers):
+                break
     return {"nulls": answers}
+
+
+Pick = Callable[..., Any]  # of a leaf, or of one that is repeated up to so many elements: all of it, or a sample
+
+
+def _trivial(eager: list[Any], inputs: list[torch.Tensor]) -> dict[str, Callable[[Pick], list[Any]]]:
+    """Programs that compute nothing, by name: each gives its results, or samples of them; None for what cannot be had."""
+    constants = [_constant(e) for e in eager]
+    passed = [next((x for x in inputs if isinstance(e, torch.Tensor) and x.numel() == e.numel()), None) for e in eager]
+    return {
+        "zeros": lambda pick: [torch.zeros_like(pick(e)) if isinstance(e, torch.Tensor) else e for e in eager],
+        "constant": lambda pick: [_filled(pick(e), value) for e, value in zip(eager, constants, strict=True)],
+        "first-input": lambda pick: [_passed(pick, x, e) for x, e in zip(passed, eager, strict=True)],
+        "half-batch": lambda pick: [_repeated(pick, e) for e in eager],
+    }
 
 
 def _compare_all(
@@ -195,39 +209,48 @@ def _compare_all(
     ]
 
 
-def _thinned(leaves: list[Any]) -> list[Any]:
-    """Every tensor as at most `NULL_SAMPLE` of its elements, evenly spread."""
-    return [
-        leaf.reshape(-1)[:: max(1, leaf.numel() // NULL_SAMPLE)].contiguous() if isinstance(leaf, torch.Tensor) else leaf
-        for leaf in leaves
-    ]
+def _whole(leaf: Any, numel: int | None = None) -> Any:
+    """A leaf as it is, or one dimension of its elements over and over, `numel` in all."""
+    return leaf if numel is None else torch.cat([leaf.reshape(-1)] * (numel // leaf.numel()))
 
 
-def _mean_of(e: Any) -> Any:
+def _thinned(leaf: Any, numel: int | None = None) -> Any:
+    """Of what `_whole` gives, at most about `NULL_SAMPLE` elements of each tensor, evenly spread."""
+    if not isinstance(leaf, torch.Tensor) or leaf.numel() == 0:
+        return leaf
+    flat, step = leaf.reshape(-1), max(1, (numel or leaf.numel()) // NULL_SAMPLE)
+    return flat[::step].contiguous() if numel is None else flat[torch.arange(0, numel, step) % leaf.numel()]
+
+
+def _constant(e: Any) -> float | torch.Tensor | None:
+    """What a program that always gives the same number would give: the mean, or of whole numbers the first. A single number is
+    its own mean: only the program that gets it without looking would be trivial."""
+    if not isinstance(e, torch.Tensor) or e.numel() < 2:
+        return None
+    return mean(e) if e.is_floating_point() else e.reshape(-1)[0]
+
+
+def _filled(e: Any, value: float | torch.Tensor | None) -> Any:
     if not isinstance(e, torch.Tensor) or e.numel() == 0:
         return e
-    if e.is_floating_point():
-        # A single number is its own mean: only the program that gets it without looking would be trivial.
-        return None if e.numel() == 1 else torch.full_like(e, float(e.double().nan_to_num(0.0, 0.0, 0.0).mean()))
-    return e.reshape(-1)[:1].expand(e.numel()).reshape(e.shape).clone() if e.numel() > 1 else None
+    if isinstance(value, torch.Tensor):
+        return torch.empty_like(e).copy_(value)
+    return None if value is None else torch.full_like(e, value)
 
 
-def _passed_through(inputs: list[torch.Tensor], e: Any) -> Any:
+def _passed(pick: Pick, x: torch.Tensor | None, e: Any) -> Any:
     if not isinstance(e, torch.Tensor):
         return e
-    for x in inputs:
-        if x.numel() == e.numel():
-            return x.reshape(e.shape).to(e.dtype)
-    return None
+    return None if x is None else pick(x).reshape(pick(e).shape).to(e.dtype)
 
 
-def _repeated(e: Any) -> Any:
+def _repeated(pick: Pick, e: Any) -> Any:
     if not isinstance(e, torch.Tensor):
         return e
     if e.dim() == 0 or e.shape[0] < 2 or e.shape[0] % 2:
         return None
     half = e[: e.shape[0] // 2]
-    return torch.cat([half, half])
+    return (pick(half, e.numel()) if half.numel() else half).reshape(pick(e).shape)
 
 
 def handle(kind: str, payload: dict[str, Any], fds: list[int], emit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -282,6 +282,19 @@ def fingerprint(tensor: torch.Tensor) -> int:
     return zlib.crc32(memoryview((ctypes.c_char * size).from_address(plain.data_ptr())))
 
 
+def memory_format(shape: list[int], stride: list[int]) -> str:
+    """ "contiguous", "channels last", or the strides in elements; of dimensions of one element none counts."""
+    rank = len(shape)
+    orders = {"contiguous": [*range(rank)]} | ({"channels last": [0, *range(2, rank), 1]} if rank in (4, 5) else {})
+    for name, order in orders.items():
+        step, fits = 1, True
+        for dim in reversed(order):
+            fits, step = fits and (shape[dim] == 1 or stride[dim] == step), step * shape[dim]
+        if fits or 0 in shape:
+            return name
+    return f"strides {list(stride)}"
+
+
 def storage_range(tensor: torch.Tensor) -> tuple[str, int, int]:
     """(device, first byte, one past the last byte) that the tensor's elements span."""
     if tensor.numel() == 0:

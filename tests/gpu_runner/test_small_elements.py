@@ -13,7 +13,7 @@ RTOL = PROTOCOLS["strict"].rtol
 
 def numbers(candidate: torch.Tensor, eager: torch.Tensor, truth: torch.Tensor) -> dict[str, object]:
     name = str(eager.dtype).removeprefix("torch.")
-    return compare_leaf(candidate, eager, Baseline.of(eager, truth), RTOL[name], 10.0)
+    return compare_leaf(candidate, eager, Baseline(eager, truth), RTOL[name], 10.0)
 
 
 def test_steep_results_without_their_small_elements_are_lost_and_coarse_ones_imprecise() -> None:
