@@ -27,7 +27,7 @@ def local_user() -> User:
     with transaction.atomic():
         user = User.objects.filter(email=LOCAL_USER).first()
         if user is None:
-            user = create_user(LOCAL_USER, name="You")
+            user = create_user(LOCAL_USER, name="Owner")  # as others read it
             user.is_staff = True  # whose machine it is runs the site
             user.save(update_fields=["is_staff"])
             create_team(user, "My team")
