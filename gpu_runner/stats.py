@@ -10,6 +10,9 @@ from gpu_runner.contracts import Interval, Protocol, Speed
 
 Rounds = Sequence[Sequence[float]]  # the samples of an arm, by round
 SIMULATED, ALMOST_ALL = 200, 0.95  # comparisons of a program with itself, and the share of them that noise is to cover
+# Standard deviations of the median of so few normal values, in units of their own; of more it is nearly the root of pi/2n.
+_OF_MEDIAN = {2: 0.7071, 3: 0.6698, 4: 0.5459, 5: 0.5356}
+SMOOTHING = 1.78  # of what values usually are apart, over the fifth root of their number: 1.0 of eighteen, 0.7 of a hundred
 _NORMAL = 1.4826  # standard deviations of a normal distribution, by the median distance from its middle
 
 
@@ -59,12 +62,32 @@ def paired(baseline: Rounds, candidate: Rounds) -> list[list[float]]:
 
 
 def paired_ratio(baseline: Rounds, candidate: Rounds, protocol: Protocol) -> Interval:
-    """How many times faster the candidate is: the median of the ratios of samples that were taken together. The interval is
-    that of the medians of rounds: samples of one round may have more in common than chance."""
+    """How many times faster the candidate is: the median of the ratios of samples that were taken together.
+
+    Its interval is that of so many independent values, made wider by as much as the medians of rounds lie further apart than
+    such values would let them: samples of one round may have more in common than chance.
+    """
     ratios = paired(baseline, candidate)
-    value = median([ratio for some in ratios for ratio in some])
-    bounds = interval([median(some) for some in ratios], protocol.confidence)
-    return Interval(value=value, low=min(bounds.low, value), high=max(bounds.high, value))
+    bounds, wider = interval([ratio for some in ratios for ratio in some], protocol.confidence), within_rounds(ratios)
+    value = bounds.value
+    return Interval(value=value, low=value * (bounds.low / value) ** wider, high=value * (bounds.high / value) ** wider)
+
+
+def within_rounds(ratios: Rounds) -> float:
+    """How much further the medians of rounds lie apart than those of independent values (the root of a design effect), at least
+    1. Rounds of one value tell nothing of it."""
+    logs = [[math.log(ratio) for ratio in some] for some in ratios]
+    size = min(map(len, logs))
+    usual = _apart([value for some in logs for value in some])
+    if size < 2 or usual == 0.0:
+        return 1.0
+    return max(1.0, _apart([median(some) for some in logs]) / (usual * _OF_MEDIAN.get(size, math.sqrt(math.pi / 2.0 / size))))
+
+
+def _apart(values: Sequence[float]) -> float:
+    """The standard deviation of a normal distribution whose middle half is as wide."""
+    middle = median(values)
+    return _NORMAL * median([abs(value - middle) for value in values])
 
 
 def linked_ratio(first: tuple[Rounds, Rounds], second: tuple[Rounds, Rounds], protocol: Protocol) -> Interval:
@@ -86,17 +109,16 @@ def spread(rounds: Rounds) -> float | None:
     distances are those within two rounds that follow each other. The same rounds always give the same number. None with too
     few values.
 
-    A drawn distance is moved by a normal step as wide as they are usually: a median is at no distance from itself, and of few
-    values it is a large share (a smoothed bootstrap). On values whose truth is known 91 % of all comparisons stay within with
-    6 rounds of 3 samples, 96 % with 10 of 5, 99 % with 20 of 5, and more where a fifth of the values is disturbed
-    (`tests/gpu_runner/test_stats.py`).
+    A drawn distance is moved by a normal step (a smoothed bootstrap; `SMOOTHING`): a median is at no distance from itself, and
+    of few values it is a large share. On values whose truth is known 91 % and more of all comparisons stay within, where a
+    fifth of the values is disturbed, too (`tests/gpu_runner/test_stats.py`).
     """
     groups = [r for r in rounds if len(r) >= 2] or [(*a, *b) for a, b in zip(rounds[0::2], rounds[1::2], strict=False)]
     if len(groups) < 2:
         return None
     apart = [math.log(x / median(group)) * math.sqrt(len(group) / (len(group) - 1)) for group in groups for x in group]
-    step = _NORMAL * median([abs(distance) for distance in apart])
     again, count = random.Random(0), sum(map(len, rounds))  # noqa: S311 - nothing secret
+    step = SMOOTHING * count**-0.2 * _NORMAL * median([abs(distance) for distance in apart])
     found = [
         abs(median([distance + again.gauss(0.0, step) for distance in again.choices(apart, k=count)])) for _ in range(SIMULATED)
     ]

@@ -64,6 +64,32 @@ def test_the_interval_covers_the_truth_as_often_as_it_says_whatever_the_distribu
     assert inside >= 0.93 * 400
 
 
+@pytest.mark.parametrize(("samples", "rounds"), [(3, 6), (5, 10), (5, 20)])
+@pytest.mark.parametrize("common", [0.0, 0.01])
+def test_the_interval_of_a_ratio_covers_the_truth_also_where_rounds_differ(samples: int, rounds: int, common: float) -> None:
+    """Each ratio lies 1.4 % off by itself; `common`: what all of a round lie off together."""
+    generator = random.Random(7)
+    inside, wide = 0, []
+    for _ in range(200):
+        shift = [math.exp(generator.gauss(0, common)) for _ in range(rounds)]
+        one, other = ([[math.exp(generator.gauss(0, 0.01)) for _ in range(samples)] for _ in range(rounds)] for _ in range(2))
+        ratio = paired_ratio([[x * at for x in some] for some, at in zip(one, shift, strict=True)], other, STRICT)
+        inside += ratio.low <= 1.0 <= ratio.high
+        wide.append(ratio.high - ratio.low)
+    assert inside >= 0.9 * 200
+    assert median(wide) < 8 * math.hypot(common, 0.018) / math.sqrt(rounds)  # and is of use
+
+
+def test_rounds_that_differ_more_than_their_samples_widen_the_interval() -> None:
+    alike = [[1.00, 1.01, 0.99, 1.02, 0.98]] * 10
+    ones = [[1.0] * 5] * 10
+    apart = [[x * at for x in some] for some, at in zip(alike, [0.95, 1.05] * 5, strict=True)]
+    near, far = (paired_ratio(rounds, ones, STRICT) for rounds in (alike, apart))
+    assert near.high - near.low < 0.03
+    assert far.low < 0.95
+    assert far.high > 1.05
+
+
 def test_one_disturbed_round_does_not_move_the_median():
     baseline = [[1.0, 1.0]] * 9 + [[50.0, 50.0]]
     assert paired_ratio(baseline, [[1.0, 1.0]] * 10, STRICT).value == 1.0
