@@ -34,7 +34,7 @@ class Gate:
             return HttpResponseNotAllowed(row.methods)
         request.action = action
         if not row.by_token:
-            _without_nulls(request)
+            _without_nulls(request, ("GET",) if row.refuses_nulls else ("GET", "POST"))
         if not row.by_token and action.needs_person:
             if not request.user.is_authenticated:
                 return redirect_to_login(request.get_full_path())
@@ -43,9 +43,9 @@ class Gate:
         return _limited(request, row)
 
 
-def _without_nulls(request: HttpRequest) -> None:
+def _without_nulls(request: HttpRequest, names: tuple[str, ...]) -> None:
     """No database takes a null byte in a text, and no person types one: what came with some is looked at without."""
-    for name in ("GET", "POST"):
+    for name in names:
         sent: QueryDict = getattr(request, name)
         if not any("\0" in text for key, values in sent.lists() for text in (key, *values)):
             continue

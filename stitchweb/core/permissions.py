@@ -85,6 +85,7 @@ class Route:
 
     `by_token`: whoever comes is told by a token in the request, not by a session, so the view itself asks who it is.
     `limit`: of `stitchweb/core/limits.py`, counted for each request; without one, what is sent counts as "write".
+    `refuses_nulls`: its form says what is wrong with null bytes, which the gate replaces elsewhere.
     """
 
     get: Action | None = None
@@ -94,6 +95,7 @@ class Route:
     delete: Action | None = None
     by_token: bool = False
     limit: str = ""
+    refuses_nulls: bool = False
 
     def action(self, method: str) -> Action | None:
         name = "get" if method in ("HEAD", "OPTIONS") else method.lower()
@@ -118,9 +120,9 @@ def post(action: Action) -> Route:
     return Route(post=action)
 
 
-def form(action: Action) -> Route:
+def form(action: Action, refuses_nulls: bool = False) -> Route:
     """A page whose form comes back to it."""
-    return Route(get=action, post=action)
+    return Route(get=action, post=action, refuses_nulls=refuses_nulls)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ ROUTES = {
     "program": Route(get=SEE_PROGRAM, post=START),
     "program-source": get(SEE_PROGRAM),
     "suite": get(SEE_PROGRAM),
-    "upload": Route(get=USE_SITE, post=UPLOAD, limit="upload"),
+    "upload": Route(get=USE_SITE, post=UPLOAD, limit="upload", refuses_nulls=True),
     "status": get(USE_SITE),
     "profiles": form(OWN_PROFILES),
     "profile": get(OWN_PROFILES),

@@ -33,7 +33,7 @@ ROBOTS = Action("site.robots", "Read what search engines may look at", ANYBODY)
 
 ROUTES = {
     "published": get(USE_SITE),
-    "publish": form(PUBLISH),
+    "publish": form(PUBLISH, refuses_nulls=True),
     "publication": Route(get=SEE, post=CHANGE),
     "publication-edit": get(CHANGE),
     "publication-file": get(SEE),

@@ -110,7 +110,7 @@ def test_a_run_without_a_gain_claims_nothing() -> None:
 
 
 def test_a_run_on_a_busy_machine_says_that_its_timings_are_no_finding() -> None:
-    unsteady = timing(1.8, 2.0).model_copy(update={"speed": Speed.NOT_CLAIMED, "labels": (Label.UNSTABLE_TIMING,)})
+    unsteady = timing(1.8, 0.9).model_copy(update={"speed": Speed.NOT_CLAIMED, "labels": (Label.UNSTABLE_TIMING,)})
     state, _, _ = run(FakeHands(time=unsteady))
     assert verdict_of(state) == "no-gain"
     assert "The timing of c1, c2 was too unsteady for a claim: run it again" in sentence_of(state)
