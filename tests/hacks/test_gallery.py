@@ -95,10 +95,10 @@ def known(tmp_path, monkeypatch):
 
 
 class Watched:
-    """Hands that note what they are asked while others work."""
+    """Hands that note what they are asked while others work. All they judge is right, and no faster."""
 
-    def __init__(self, working, log):
-        self.working, self.log = working, log
+    def __init__(self, working, log, suspects=(HackClass.PROBLEM_FLAW,)):
+        self.working, self.log, self.suspects = working, log, suspects
 
     def perform(self, task):
         self.working.append(task.kind)
@@ -106,7 +106,7 @@ class Watched:
         self.log.append((task.kind, tuple(self.working)))
         self.working.remove(task.kind)
         if task.kind == "check":
-            return CheckReport(verdict=Verdict.VERIFIED)
+            return CheckReport(verdict=Verdict.VERIFIED, suspects=self.suspects)
         return TimingReport(speed=Speed.NOT_DISTINGUISHABLE)
 
 
@@ -117,6 +117,13 @@ def test_checks_run_beside_each_other_and_timings_after_them_alone():
     assert [kind for kind, _ in log] == ["check"] * 6 + ["time"] * 6
     assert max(len(beside) for _, beside in log[:6]) == 2
     assert {beside for _, beside in log[6:]} == {("time",)}
+
+
+def test_a_cheat_that_few_samples_do_not_name_is_timed_once_more():
+    log = []
+    [(_, found)] = command.judged([Watched([], log, suspects=())], FLAWS[:1], "cpu")
+    assert [kind for kind, _ in log] == ["check", "time", "time"]
+    assert found.outcome == MISNAMED
 
 
 def test_an_interrupted_run_goes_on_and_believes_no_other_verifiers_results(known, capsys):
