@@ -1,12 +1,12 @@
 """An agent worker and runners for loads: the real processes, whose engineer and hands only act.
 
 `python bench/acting.py agent` and `python bench/acting.py runner --join …`, as `manage.py agent` and `gpu_runner.serve`. A step
-of the hands takes ACT_S seconds and says a line ten times a second; the engineer's programs are told apart by their todo.
+of the hands takes ACT_S seconds and says a line ten times a second; for the CPU it takes SHORT_S, so that some runs come to an
+end. The engineer's programs are told apart by their todo.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +20,8 @@ from gpu_runner.contracts import CandidateFiles, Progress, Report, Task
 from gpu_runner.hands import Cancelled
 from tests.agents.loop_world import FakeHands, program
 
-ACT_S = float(os.environ.get("ACT_S", "2"))
+ACT_S = 2.0
+SHORT_S = 0.5
 NAME = "acted"
 TODOS = 10
 
@@ -45,7 +46,7 @@ class Acted:
 
 
 class ActedHands(FakeHands):
-    """Reports after `ACT_S` seconds, and says so meanwhile."""
+    """Reports after `ACT_S` or `SHORT_S` seconds, and says so meanwhile."""
 
     def warm(self) -> None:
         pass
@@ -53,7 +54,7 @@ class ActedHands(FakeHands):
     def perform(
         self, task: Task, progress: Callable[[Progress], None] = lambda p: None, cancelled: Callable[[], bool] = lambda: False
     ) -> Report:
-        for number in range(round(ACT_S * 10)):
+        for number in range(round(10 * (SHORT_S if task.target == "cpu" else ACT_S))):
             time.sleep(0.1)
             if cancelled():
                 raise Cancelled

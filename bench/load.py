@@ -4,11 +4,13 @@ Usage: python bench/load.py [--seconds 600] [--viewers 200] [--queued 50] [--rev
 
 Everything is a process of its own on this machine (`fleet.py`): PostgreSQL, Valkey, one daphne for pages and one for sockets,
 an agent worker with eight threads, sweeper, four runners; the viewers and reviewers are one more. Engineers and hands act: the
-site is what is measured. A step of the hands takes two seconds, about what quick checks take (docs/verification.md), and says
-ten lines a second. Viewers hold a WebSocket each on one of four runs that last as long as the load, come back with their
-cursor when it ends, and note each row of the log and when it came; an event's age is from its commit in the database to the
-viewer's receipt. Reviewers take the next item, save a draft and submit, four seconds apart. `--queued` runs wait for one
-runner; those that end are followed by others, and those that are not done when the load ends are cancelled.
+site is what is measured. A step of a live run's hands takes two seconds, about what quick checks take (docs/verification.md),
+and of a queued one's half a second, so that some of them end; all say ten lines a second.
+
+Viewers hold a WebSocket each on one of four runs that last as long as the load, come back with their cursor when it ends, and
+note each row of the log and when it came; an event's age is from its commit in the database to the viewer's receipt. Reviewers
+take the next item, save a draft and submit, four seconds apart. `--queued` runs wait for one runner; those that end are
+followed by others, and those that are not done when the load ends are cancelled.
 
 Exit status 1 for an event lost or told twice, an answer of 500 or more, or a run that did not end as it should.
 """

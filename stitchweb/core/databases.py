@@ -11,9 +11,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 WAIT_S = 20  # for a lock: whoever waits longer is told that the database is busy
-CONNECTIONS = (
-    80  # of one process, at most: more than AGENT_THREADS, each of which keeps one; they are opened as they are needed
-)
+# Of one process, at most: more than AGENT_THREADS, each of which keeps one. They are opened as they are needed.
+CONNECTIONS = 80
 AWAY_S = 5  # for a connection: a database that is away is not waited for as long as one that is busy
 
 

